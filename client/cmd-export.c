@@ -17,17 +17,19 @@ typedef struct
   gboolean is_compressed;
   gboolean is_binary;
   gboolean has_unit;
+  gboolean is_heap; /* shows allocations alone, and is compressed if its name ends so */
 } Format;
 
 static const Format formats[] = {
-  { "folded", sonde_export_folded, FALSE, FALSE, TRUE },
-  { "speedscope", sonde_export_speedscope, FALSE, FALSE, FALSE },
-  { "firefox", sonde_export_firefox, FALSE, FALSE, FALSE },
-  { "pprof", sonde_export_pprof, TRUE, TRUE, FALSE },
-  { "perfetto", sonde_export_perfetto, FALSE, TRUE, FALSE },
-  { "chrome", sonde_export_chrome, FALSE, FALSE, FALSE },
-  { "perf-script", sonde_export_perf_script, FALSE, FALSE, FALSE },
-  { "dot", sonde_export_dot, FALSE, FALSE, TRUE },
+  { .name = "folded", .write = sonde_export_folded, .has_unit = TRUE },
+  { .name = "speedscope", .write = sonde_export_speedscope },
+  { .name = "firefox", .write = sonde_export_firefox },
+  { .name = "pprof", .write = sonde_export_pprof, .is_compressed = TRUE, .is_binary = TRUE },
+  { .name = "perfetto", .write = sonde_export_perfetto, .is_binary = TRUE },
+  { .name = "chrome", .write = sonde_export_chrome },
+  { .name = "perf-script", .write = sonde_export_perf_script },
+  { .name = "dot", .write = sonde_export_dot, .has_unit = TRUE },
+  { .name = "heaptrack", .write = sonde_export_heaptrack, .is_heap = TRUE },
 };
 
 static const char *const units[] = { [SONDE_UNIT_SAMPLES] = "samples",
@@ -40,6 +42,7 @@ typedef struct
   char *format_name;
   char *output;
   char *unit_name;
+  gint64 pid; /* -1: all */
   const Format *format;
   SondeUnit unit;
 } ExportCommand;
@@ -75,6 +78,8 @@ parse (ExportCommand *options, int *argc, char ***argv)
             "Write to FILE, replacing it (-, standard output)", "FILE" },
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit_name,
             "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
+          { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Of heaptrack: only this process",
+            "PID" },
           G_OPTION_ENTRY_NULL };
   int format;
   int unit = SONDE_UNIT_SAMPLES;
@@ -103,19 +108,36 @@ parse (ExportCommand *options, int *argc, char ***argv)
       sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format_name);
       return FALSE;
     }
+  if (options->pid != -1 && !options->format->is_heap)
+    {
+      sonde_cli_complain ("%s has all processes, --pid is for heaptrack", options->format_name);
+      return FALSE;
+    }
   if (options->unit_name != NULL)
     unit = sonde_choice_find_or_complain ("--unit", options->unit_name, units);
   options->unit = (SondeUnit) MAX (unit, 0);
-  return unit >= 0;
+  if (unit < 0)
+    return FALSE;
+  if (options->format->is_heap && options->output != NULL
+      && g_str_has_suffix (options->output, ".zst"))
+    {
+      sonde_cli_complain ("%s reads by the name: .zst is not written, take .gz or neither",
+                          options->format_name);
+      return FALSE;
+    }
+  return TRUE;
 }
 
 /* A file that would be empty is more often a mistake than what was wanted. */
 static gboolean
 check_content (const SondeExportSource *source, const ExportCommand *options, GError **error)
 {
-  if (!options->format->has_unit || sonde_export_source_count (source, options->unit) > 0)
+  SondeUnit unit = options->format->is_heap ? SONDE_UNIT_BYTES : options->unit;
+
+  if (!(options->format->has_unit || options->format->is_heap)
+      || sonde_export_source_count (source, unit) > 0)
     return TRUE;
-  if (options->unit != SONDE_UNIT_SAMPLES)
+  if (unit != SONDE_UNIT_SAMPLES)
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no allocations");
   else
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no samples%s",
@@ -128,10 +150,13 @@ check_content (const SondeExportSource *source, const ExportCommand *options, GE
 static gboolean export(SondeExportSource *source, const ExportCommand *options, GError **error)
 {
   g_autoptr (SondeExportOutput) output = NULL;
+  gboolean is_compressed = options->format->is_compressed
+                           || (options->format->is_heap && options->output != NULL
+                               && g_str_has_suffix (options->output, ".gz"));
 
   if (!check_content (source, options, error))
     return FALSE;
-  output = sonde_export_output_new (options->output, options->format->is_compressed, error);
+  output = sonde_export_output_new (options->output, is_compressed, error);
   return output != NULL && options->format->write (source, options->unit, output, error)
          && sonde_export_output_close (output, error);
 }
@@ -139,7 +164,7 @@ static gboolean export(SondeExportSource *source, const ExportCommand *options, 
 int
 sonde_cmd_export (int argc, char **argv)
 {
-  g_auto (ExportCommand) options = { 0 };
+  g_auto (ExportCommand) options = { .pid = -1 };
   g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;
@@ -154,7 +179,9 @@ sonde_cmd_export (int argc, char **argv)
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();
-  source = sonde_export_source_new (argv[1], progress, &error);
+  source = options.format->is_heap
+               ? sonde_export_source_new_heap (argv[1], options.pid, progress, &error)
+               : sonde_export_source_new (argv[1], progress, &error);
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (!is_good)

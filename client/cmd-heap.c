@@ -45,7 +45,10 @@ typedef struct
   gboolean diff;
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* of a diff of one capture; as above, or since start */
   SondeHeapOptions heap;
+  gboolean lines;
+  gboolean no_lines;
   SondeSymbolOptions symbols;
+  char *cache_folder;
   char *comm;
 } HeapCommand;
 
@@ -54,6 +57,7 @@ heap_command_clear (HeapCommand *self)
 {
   g_clear_pointer (&self->callers, g_free);
   g_clear_pointer (&self->svg, g_free);
+  g_clear_pointer (&self->cache_folder, g_free);
   g_clear_pointer (&self->comm, g_free);
 }
 
@@ -140,7 +144,8 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &self->flat, "Functions by their own share", NULL },
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &self->symbols.inlines, "Show inlined functions, too",
       NULL },
-    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->symbols.lines, "Show source lines", NULL },
+    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->lines, "Source lines in --diff A B, too", NULL },
+    { "no-lines", 0, 0, G_OPTION_ARG_NONE, &self->no_lines, "No source lines", NULL },
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
@@ -216,6 +221,8 @@ check (const HeapCommand *self)
                         views[self->metric].option);
   else if (self->diff && (self->graph || self->svg != NULL))
     sonde_cli_complain ("--diff has no graph");
+  else if (self->lines && self->no_lines)
+    sonde_cli_complain ("--lines and --no-lines exclude each other");
   else if (!sonde_profile_style_check (&self->style))
     return FALSE;
   else
@@ -483,6 +490,10 @@ sonde_cmd_heap (int argc, char **argv)
       || !check (&command))
     return 1;
   command.heap.filter.comm = command.comm;
+  /* Who compares two captures has changed the program: its functions have other lines now. */
+  command.symbols.lines = command.lines || (command.other_path == NULL && !command.no_lines);
+  command.cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  command.symbols.cache_folder = command.cache_folder;
   heap = read_heap (command.path, &command, &is_whole);
   if (heap == NULL)
     return 1;

@@ -118,15 +118,16 @@ typedef struct
 {
   SondeControlHeader header;
   uint8_t nonce[SONDE_CONTROL_NONCE_BYTES]; /* as it came: whoever sends this is there now */
-  uint8_t key[SONDE_CONTROL_KEY_BYTES];     /* of the session, as the environment has it */
+  uint8_t key[SONDE_CONTROL_KEY_BYTES];     /* of the session, as the environment has it; all zero:
+                                               of none, for whoever the beacon calls for */
 } SondeControlJoin;
 
 /* Behind an error of 0 the connection is the program's link. */
 typedef struct
 {
   SondeControlHeader header;
-  int32_t error;    /* 0, or a negative errno: -ESRCH there is no such session, -EPERM it is not for
-                       this process, -EAGAIN too many ask */
+  int32_t error;    /* 0, or a negative errno: -ESRCH there is no such session, or none that
+                       wants any, -EPERM it is not for this process, -EAGAIN too many ask */
   uint32_t padding; /* 0 */
 } SondeControlJoinAnswer;
 

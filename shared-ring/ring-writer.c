@@ -356,6 +356,14 @@ sonde_ring_writer_is_left (const SondeRingWriter *self)
          && sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_IS_LEFT;
 }
 
+bool
+sonde_ring_writer_is_over (const SondeRingWriter *self)
+{
+  return sonde_ring_writer_is_left (self)
+         || (self->is_native && self->generation == sonde_fork_guard_generation ()
+             && sonde_ring_load_relaxed (&self->is_busy) == 0 && self->is_broken);
+}
+
 const uint32_t *
 sonde_ring_writer_pause_word (const SondeRingWriter *self)
 {

@@ -147,8 +147,11 @@ SondeWriter *sonde_ring_writer_frames (SondeRingWriter *self);
 int sonde_ring_writer_check_wanted (const SondeRingWriter *self);
 
 /* Whether the profiler takes nothing of this ring any more, since the program has closed the link
- * that it came by, and would give another. */
+ * that it came by, and would give another. Threads that share it may ask, too. */
 bool sonde_ring_writer_is_left (const SondeRingWriter *self);
+
+/* Or since it has gone itself: to be closed. */
+bool sonde_ring_writer_is_over (const SondeRingWriter *self);
 
 /* The word that is not 0 while the session is paused, or NULL if this ring has none: to be looked
  * at in place, in the process that opened the ring, until it is closed. */

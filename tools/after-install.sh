@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Run by `meson install`: makes the user that sonded runs as, and then lets who reads once what was installed read it
-# again: after-install.sh SYSUSERSDIR
+# again: after-install.sh SYSUSERSDIR TMPFILESDIR
 set -eu
 
 # A package's files, or somebody's own copy.
@@ -9,6 +9,7 @@ set -eu
 
 ldconfig
 ! command -v systemd-sysusers >/dev/null || systemd-sysusers "$1/sonde.conf"
+! command -v systemd-tmpfiles >/dev/null || systemd-tmpfiles --create "$2/sonde-beacon.conf"
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 busctl --quiet call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig ||

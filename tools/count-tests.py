@@ -84,6 +84,7 @@ def main():
     args = parser.parse_args()
 
     total = collections.Counter()
+    failures = []
     ok = True
     print()
     for build, suite, path in (log.split(':', 2) for log in args.logs):
@@ -93,7 +94,10 @@ def main():
             for kind, text in cases:
                 counts[kind] += 1
                 if kind != 'passed':
-                    print(f"{kind}: {build}: {entry['name'].split(' / ')[-1]}: {text}")
+                    line = f"{kind}: {build}: {entry['name'].split(' / ')[-1]}: {text}"
+                    print(line)
+                    if kind == 'failed':
+                        failures.append(line)
             if any(kind == 'failed' for kind, _ in cases):
                 print_output(entry)
             elif suite in args.figures:
@@ -106,6 +110,9 @@ def main():
         if counts['failed'] or counts['skipped'] and suite not in args.may_skip:
             ok = False
         total += counts
+    # Whoever sees only the end of the output sees what failed.
+    for line in failures:
+        print(line)
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 0 if ok and total['passed'] else 1
 

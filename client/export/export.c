@@ -46,11 +46,10 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   return TRUE;
 }
 
-SondeExportSource *
-sonde_export_source_new (const char *path, SondeProgress *progress, GError **error)
+static SondeExportSource *
+new_source (const char *path, SondeProgress *progress, GError **error)
 {
-  static const SondeModelFuncs funcs = { .sample = ignore_sample, .allocation = count_allocation };
-  g_autoptr (SondeExportSource) self = NULL;
+  SondeExportSource *self;
 
   if (!g_file_test (path, G_FILE_TEST_IS_REGULAR) && g_file_test (path, G_FILE_TEST_EXISTS))
     {
@@ -62,6 +61,17 @@ sonde_export_source_new (const char *path, SondeProgress *progress, GError **err
   self->path = g_strdup (path);
   self->progress = progress;
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
+  return self;
+}
+
+SondeExportSource *
+sonde_export_source_new (const char *path, SondeProgress *progress, GError **error)
+{
+  static const SondeModelFuncs funcs = { .sample = ignore_sample, .allocation = count_allocation };
+  g_autoptr (SondeExportSource) self = new_source (path, progress, error);
+
+  if (self == NULL)
+    return NULL;
   self->model = sonde_capture_model_new (&funcs, self);
   if (!read_into (self, self->model, error))
     return NULL;
@@ -77,8 +87,12 @@ sonde_export_source_free (SondeExportSource *self)
 {
   if (self == NULL)
     return;
-  sonde_symbol_resolver_free (self->resolver);
-  sonde_capture_model_free (self->model);
+  if (self->heap == NULL)
+    {
+      sonde_symbol_resolver_free (self->resolver);
+      sonde_capture_model_free (self->model);
+    }
+  sonde_heap_free (self->heap);
   g_array_unref (self->stack);
   g_clear_error (&self->fault);
   g_free (self->path);
@@ -217,6 +231,79 @@ sonde_export_source_run (SondeExportSource *self,
   self->user_data = user_data;
   self->reading = model;
   return read_into (self, model, error);
+}
+
+/* --- a heap --- */
+
+/* NULL if it cannot be opened; as read_into(), but no more than @max_frames. */
+static SondeHeap *
+read_heap (SondeExportSource *self,
+           SondeHeapBlockFunc block,
+           gpointer user_data,
+           guint64 max_frames,
+           GError **error)
+{
+  SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
+  g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (self->path, error);
+  g_autoptr (GError) fault = NULL;
+  const SondeFrame *frame;
+  SondeHeap *heap;
+
+  if (file == NULL)
+    return NULL;
+  self->start_ns = sonde_capture_file_header (file)->time_ns;
+  options.filter.pid = self->pid;
+  options.block = block;
+  options.user_data = user_data;
+  heap = sonde_heap_new (&options, self->start_ns);
+  sonde_capture_file_show (file, self->progress);
+  for (self->n_frames = 0;
+       self->n_frames < max_frames && sonde_capture_file_next (file, &frame, &fault);
+       self->n_frames++)
+    sonde_heap_add_frame (heap, frame);
+  if (self->fault == NULL)
+    self->fault = g_steal_pointer (&fault);
+  return heap;
+}
+
+SondeExportSource *
+sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progress, GError **error)
+{
+  g_autofree char *cache_folder
+      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  const SondeSymbolOptions symbols
+      = { .inlines = TRUE, .lines = TRUE, .cache_folder = cache_folder };
+  g_autoptr (SondeExportSource) self = new_source (path, progress, error);
+
+  if (self == NULL)
+    return NULL;
+  self->pid = pid;
+  self->heap = read_heap (self, NULL, NULL, G_MAXUINT64, error);
+  if (self->heap == NULL)
+    return NULL;
+  sonde_progress_begin (progress, "Looking up names", 0);
+  sonde_heap_finish (self->heap, &symbols);
+  self->model = self->heap->model;
+  self->resolver = self->heap->resolver;
+  self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
+  self->n_allocated
+      = sonde_heap_round (self->heap->tracker->totals.amounts[SONDE_HEAP_ALLOCATED].blocks);
+  return g_steal_pointer (&self);
+}
+
+/* Of a file that has grown since, what was there: stacks are numbered in the order of time. */
+gboolean
+sonde_export_source_run_heap (SondeExportSource *self,
+                              SondeHeapBlockFunc block,
+                              gpointer user_data,
+                              GError **error)
+{
+  g_autoptr (SondeHeap) heap = read_heap (self, block, user_data, self->n_frames, error);
+
+  if (heap == NULL)
+    return FALSE;
+  sonde_heap_settle (heap);
+  return TRUE;
 }
 
 /* --- call trees --- */

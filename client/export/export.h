@@ -6,6 +6,7 @@
 
 #include "client/base/output.h"
 #include "client/base/progress.h"
+#include "client/heap/heap.h"
 #include "client/model/capture-model.h"
 #include "client/names/symbol-resolver.h"
 #include "client/report/profile.h"
@@ -51,12 +52,15 @@ typedef struct
   SondeProgress *progress; /* NULL: none */
   char *path;
   gint64 start_ns;          /* when the capture was begun: CLOCK_MONOTONIC */
+  gint64 pid;               /* of a heap: -1: all */
   GError *fault;            /* why the capture ends early, or NULL: what came before is there */
+  SondeHeap *heap;          /* whose model and resolver these are; NULL: they are our own */
   SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
                                budget */
   SondeSymbolResolver *resolver;
   guint32 n_functions;
   guint64 n_allocated;
+  guint64 n_frames; /* that the first reading of a heap came to */
 
   SondeExportFuncs funcs; /* of the reading at hand */
   gpointer user_data;
@@ -68,6 +72,12 @@ typedef struct
  * @progress: (nullable) (transfer none): outlives all readings */
 SondeExportSource *
 sonde_export_source_new (const char *path, SondeProgress *progress, GError **error);
+/* The same, for what shows the heap of the process @pid, or of all if that is -1, over time: read
+ * in order of time, with inlined functions and lines. */
+SondeExportSource *sonde_export_source_new_heap (const char *path,
+                                                 gint64 pid,
+                                                 SondeProgress *progress,
+                                                 GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 
@@ -86,6 +96,12 @@ gboolean sonde_export_source_run (SondeExportSource *self,
                                   const SondeExportFuncs *funcs,
                                   gpointer user_data,
                                   GError **error);
+
+/* The same of a heap: tells what becomes of each block, with stacks as @self->heap numbers them. */
+gboolean sonde_export_source_run_heap (SondeExportSource *self,
+                                       SondeHeapBlockFunc block,
+                                       gpointer user_data,
+                                       GError **error);
 
 /* (transfer full): call trees of what was sampled or allocated, from one more reading; it lives no
  * longer than @self. NULL with @error */
@@ -147,3 +163,4 @@ SondeExportFunc sonde_export_perfetto;
 SondeExportFunc sonde_export_pprof;
 SondeExportFunc sonde_export_perf_script;
 SondeExportFunc sonde_export_chrome;
+SondeExportFunc sonde_export_heaptrack; /* of a source with a heap */

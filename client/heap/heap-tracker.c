@@ -312,6 +312,17 @@ keep_peak (SondeHeapTracker *self, Stack *stack)
 }
 
 static void
+tell_block (const SondeHeapTracker *self,
+            SondeHeapBlockTurn turn,
+            guint32 stack,
+            const SondeHeapAmount *amount,
+            gint64 time_ns)
+{
+  if (self->options.block != NULL && STACK (self, stack)->counts)
+    self->options.block (turn, stack, amount, time_ns, self->options.user_data);
+}
+
+static void
 begin_block (SondeHeapTracker *self, const LiveBlock *block)
 {
   Stack *stack = STACK (self, block->stack);
@@ -330,6 +341,7 @@ begin_block (SondeHeapTracker *self, const LiveBlock *block)
       self->peak++;
     }
   sonde_heap_series_add (self->series, block->time_ns, self->live.bytes);
+  tell_block (self, SONDE_HEAP_BLOCK_BEGUN, block->stack, &amount, block->time_ns);
 }
 
 /* Returns: what the block stood for */
@@ -412,6 +424,7 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
       SondeHeapAmount amount = weigh (self, event->size_bytes);
 
       count (self, STACK (self, event->stack), SONDE_HEAP_ALLOCATED, &amount);
+      tell_block (self, SONDE_HEAP_BLOCK_UNSEEN, event->stack, &amount, event->time_ns);
       return;
     }
   live_map_own (&heap->live);
@@ -419,6 +432,7 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
     {
       SondeHeapAmount amount = end_block (self, &old, event->time_ns);
 
+      tell_block (self, SONDE_HEAP_BLOCK_FREED, old.stack, &amount, event->time_ns);
       if (STACK (self, old.stack)->counts)
         {
           add (&self->totals.freed, &amount);
@@ -469,6 +483,7 @@ take_free (SondeHeapTracker *self, const SondeHeapEvent *event)
 
   stack = STACK (self, block.stack);
   amount = end_block (self, &block, event->time_ns);
+  tell_block (self, SONDE_HEAP_BLOCK_FREED, block.stack, &amount, event->time_ns);
   if (stack->counts)
     add (&self->totals.freed, &amount);
   if (is_temporary (self, &block, event))

@@ -83,12 +83,29 @@ typedef struct
   guint64 n_forks_not_followed; /* whose child had more blocks than are followed in all children */
 } SondeHeapTotals;
 
+/* What becomes of a block. */
+typedef enum
+{
+  SONDE_HEAP_BLOCK_BEGUN,
+  SONDE_HEAP_BLOCK_FREED,
+  SONDE_HEAP_BLOCK_UNSEEN, /* begun, without room to see when it is freed: never live */
+} SondeHeapBlockTurn;
+
+/* @amount: what the block stands for */
+typedef void (*SondeHeapBlockFunc) (SondeHeapBlockTurn turn,
+                                    guint32 stack,
+                                    const SondeHeapAmount *amount,
+                                    gint64 time_ns,
+                                    gpointer user_data);
+
 typedef struct
 {
   gint64 start_ns;     /* of the capture */
   gint64 temporary_ns; /* what lives shorter is temporary; -1: until its thread's next allocation */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* CLOCK_MONOTONIC, ascending; G_MAXINT64: not wanted */
-  SondeBudget *budget; /* NULL: no limits. Threads, stacks and live blocks are taken of it */
+  SondeBudget *budget;      /* NULL: no limits. Threads, stacks and live blocks are taken of it */
+  SondeHeapBlockFunc block; /* told of blocks that are part of the sums, as it comes; NULL: not */
+  gpointer user_data;
 } SondeHeapTrackerOptions;
 
 /* Open to be read. */

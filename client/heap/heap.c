@@ -285,8 +285,10 @@ SondeHeap *
 sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
 {
   const SondeModelFuncs funcs = { .allocation = take_allocation, .life = take_life };
-  SondeHeapTrackerOptions tracker_options
-      = { .start_ns = start_ns, .temporary_ns = options->temporary_ns };
+  SondeHeapTrackerOptions tracker_options = { .start_ns = start_ns,
+                                              .temporary_ns = options->temporary_ns,
+                                              .block = options->block,
+                                              .user_data = options->user_data };
   SondeHeap *self = g_new0 (SondeHeap, 1);
 
   for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
@@ -362,7 +364,7 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
 }
 
 void
-sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
+sonde_heap_settle (SondeHeap *self)
 {
   hand_on (self, 0);
   /* what comes now wants the memory */
@@ -371,7 +373,12 @@ sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
   g_clear_pointer (&self->order.scratch, g_array_unref);
   sonde_heap_tracker_finish (self->tracker);
   sonde_capture_model_settle (self->model);
+}
 
+void
+sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
+{
+  sonde_heap_settle (self);
   self->resolver = sonde_symbol_resolver_new (self->model, options);
   sonde_symbol_resolver_find_all (self->resolver);
 }

@@ -49,6 +49,8 @@ typedef struct
   SondeReportFilter filter;                /* which processes count */
   gint64 temporary_ns;                     /* as in SondeHeapTrackerOptions */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* since the start; ascending; G_MAXINT64: not wanted */
+  SondeHeapBlockFunc block;                /* as in SondeHeapTrackerOptions */
+  gpointer user_data;
 } SondeHeapOptions;
 
 #define SONDE_HEAP_OPTIONS_INIT                                                                    \
@@ -68,8 +70,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeap, sonde_heap_free)
 /* @frame: accepted by sonde_frame_check() */
 void sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame);
 
-/* Looks up the names, as @options (nullable) ask. No frame may follow; what is below may be asked
- * only afterwards. */
+/* Hands on what waits for its turn: of sums and blocks all is told then, names are not known. No
+ * frame may follow. */
+void sonde_heap_settle (SondeHeap *self);
+
+/* The same, and looks up the names, as @options (nullable) ask. What is below may be asked only
+ * afterwards. */
 void sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options);
 
 /* @time_ns: CLOCK_MONOTONIC */

@@ -146,13 +146,15 @@ static const struct
   { "output", 'o', 0, G_OPTION_ARG_FILENAME, NULL, "Write to FILE, replacing it (a new one)",
     "FILE", RECORD, AT (output), NULL, NULL },
   { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
-    "Record the heap of COMMAND, too: all or sampled (all)", "MODE", RECORD, AT (memory), "memory",
+    "Record the heap, too: all or sampled (all)", "MODE", RECORD | START, AT (memory), "memory",
     "s" },
   { "memory-interval", 0, 0, G_OPTION_ARG_INT64, NULL, "Bytes between heap samples (524288)",
-    "BYTES", RECORD, OTHER, "memory-interval", "t" },
+    "BYTES", RECORD | START, OTHER, "memory-interval", "t" },
   { "memory-wait", 0, 0, G_OPTION_ARG_CALLBACK, set_memory_wait,
-    "It may wait so long instead of losing some (100000)", "US", RECORD, AT (memory_wait_us),
-    "memory-wait", "u" },
+    "It may wait so long instead of losing some (100000)", "US", RECORD | START,
+    AT (memory_wait_us), "memory-wait", "u" },
+  { "collectors", 0, 0, G_OPTION_ARG_NONE, NULL, "Marks and counters of running programs, too",
+    NULL, RECORD | START, OTHER, "collectors", "true" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,
     AT (period), "period", "t" },
   { "raw", 0, 0, G_OPTION_ARG_NONE, NULL, "Kernel addresses, and nothing hidden", NULL,
@@ -224,7 +226,8 @@ is_mode_for_command (const SondeRecordOptions *self)
 {
   g_autofree char *program = NULL;
 
-  if (self->memory == NULL || !g_strv_contains (memory_modes, self->command[0]))
+  if (self->memory == NULL || self->command == NULL
+      || !g_strv_contains (memory_modes, self->command[0]))
     return FALSE;
   program = g_find_program_in_path (self->command[0]);
   return program == NULL;
@@ -247,8 +250,6 @@ sonde_record_options_check (const SondeRecordOptions *self, const char *command)
     sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
   else if (self->frequency_hz != 0 && self->period != 0)
     sonde_cli_complain ("--frequency and --period exclude each other");
-  else if (self->memory != NULL && self->command == NULL)
-    sonde_cli_complain ("--memory needs a COMMAND");
   else if (is_mode_for_command (self))
     sonde_cli_complain ("the mode follows a \"=\": --memory=%s", self->command[0]);
   else if (!(self->seconds >= 0 && self->seconds <= MAX_SECONDS))
@@ -263,8 +264,8 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
 {
   g_autoptr (GArray) entries = new_entries (self, RECORD);
 
-  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...",
-                        "Records where programs spend their time.", DESCRIPTION,
+  /* Its switches fill a screen, so that there is no line to say what it is for. */
+  if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...", "", DESCRIPTION,
                         (const GOptionEntry *) (void *) entries->data, TRUE, self))
     return FALSE;
   sonde_record_options_take_command (self, *argc, *argv);
@@ -419,7 +420,7 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
 char *
 sonde_record_options_dup_preload (const SondeRecordOptions *self)
 {
-  return self->memory != NULL ? sonde_preload_dup_path (NULL) : NULL;
+  return self->memory != NULL && self->command != NULL ? sonde_preload_dup_path (NULL) : NULL;
 }
 
 char *

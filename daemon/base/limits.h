@@ -131,6 +131,8 @@
 #define SONDE_LIMIT_GUESTS_A_TURN  64
 #define SONDE_LIMIT_GUESTS_LEAVING 128
 #define SONDE_LIMIT_GUEST_REST_MS  20
+/* ms until programs that the beacon has called are called again, as some may not have come. */
+#define SONDE_LIMIT_CALL_MS 1000
 /* Programs of a session that its broker is being asked about. */
 #define SONDE_LIMIT_JOINS 256
 

@@ -316,7 +316,9 @@ check_stuck (const SondeMessageStuck *stuck)
 static const char *
 check_join (const SondeMessageJoin *join)
 {
-  return join->request_id > 0 && join->pid > 0 && join->padding == 0 ? NULL : "impossible request";
+  return join->request_id > 0 && join->pid > 0 && (join->is_called == 0 || join->is_called == 1)
+             ? NULL
+             : "impossible request";
 }
 
 static const char *
@@ -483,6 +485,9 @@ sonde_statistic_name (SondeStatistic statistic)
     "events-waited-us",
     "target-stuck",
     "rings-refused",
+    "programs-32-bit",
+    "programs-static",
+    "programs-without-library",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

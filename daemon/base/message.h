@@ -357,6 +357,10 @@ typedef enum
   SONDE_STATISTIC_TARGET_STUCK,      /* questions about a process or its files that the kernel did
                                         not answer */
   SONDE_STATISTIC_RINGS_REFUSED,     /* rings that threads of programs asked for and did not get */
+  /* programs that made no event, as they loaded no library of ours; here and in the next two */
+  SONDE_STATISTIC_PROGRAMS_32_BIT,
+  SONDE_STATISTIC_PROGRAMS_STATIC,
+  SONDE_STATISTIC_PROGRAMS_WITHOUT_LIBRARY, /* for another reason */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -439,14 +443,15 @@ typedef struct
   uint64_t session_id;
 } SondeMessageServe;
 
-/* Whether that process may be one of the session's programs. The front has its pidfd, and looks
- * behind the answer whether the number was the same process's all the time. */
+/* Whether that process may be one of the session's programs: who knows its key if its owner may look
+ * into him, who was called only if the session's scope has him, too. The front has its pidfd, and
+ * looks behind the answer whether the number was the same process's all the time. */
 typedef struct
 {
   SondeMessageHeader header;
   uint64_t request_id; /* from 1 */
   int32_t pid;
-  uint32_t padding;
+  int32_t is_called; /* a boolean: without a key, as the beacon has called */
 } SondeMessageJoin;
 
 typedef struct

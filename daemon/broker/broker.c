@@ -544,8 +544,10 @@ static gboolean
 on_join (SondeBroker *self, const SondeMessageHeader *data, int *fds, GError **error)
 {
   const SondeMessageJoin *message = (const void *) data;
-  SondeQuestion question
-      = { .kind = SONDE_QUESTION_JOIN, .pid = message->pid, .request_id = message->request_id };
+  SondeQuestion question = { .kind = SONDE_QUESTION_JOIN,
+                             .pid = message->pid,
+                             .request_id = message->request_id,
+                             .is_called = message->is_called };
 
   sonde_broker_look_into (self, &question);
   return TRUE;

@@ -229,7 +229,7 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
       sonde_opening_run (answer->opening);
       break;
     case SONDE_QUESTION_JOIN:
-      add_joined (answer, self, -sonde_proc_broker_check (broker, self->pid));
+      add_joined (answer, self, -sonde_proc_broker_check (broker, self->pid, self->is_called));
       break;
     default:
       g_assert_not_reached ();

@@ -50,6 +50,7 @@ typedef struct
   guint64 request_id;           /* of PROCESS and JOIN */
   guint64 start_ticks;          /* of COUNTERS and TARGET: the handle of the process, with pid */
   SondeMessageFileRequest file; /* of FILE */
+  gboolean is_called;           /* of JOIN: the scope has to have it */
   gboolean wants_mounts;        /* of TARGET, here and below: DOCUMENT, of the first one */
   gboolean wants_counters;      /* COUNTERS */
   gboolean wants_process;       /* PROCESS; and the descriptor of COUNTERS */

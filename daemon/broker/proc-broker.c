@@ -31,6 +31,7 @@ struct SondeProcBroker
   gatomicrefcount refs;
   uid_t owner_uid;
   gboolean is_unlimited;
+  SondeScope scope;
   gboolean allows_named;
   gboolean allows_children; /* of those that were named, made since the session began */
   guint64 began_ticks;      /* when it did, as SondeProcStat tells the start of a process */
@@ -114,6 +115,7 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
   self->owner_uid = owner_uid;
   self->is_unlimited
       = (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
+  self->scope = scope;
   self->allows_named = scope == SONDE_SCOPE_PIDS;
   self->allows_children = TRUE;
   self->began_ticks = now_ticks ();
@@ -186,8 +188,7 @@ has_name (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 void
 sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target)
 {
-  if (self->allows_named)
-    name_process (self, target->pid, target->start_ticks);
+  name_process (self, target->pid, target->start_ticks);
   if (!target->has_proof)
     return;
   g_mutex_lock (&self->lock);
@@ -252,8 +253,6 @@ is_named (SondeProcBroker *self, const Process *process)
   SondeProcStat stat = process->stat;
   pid_t pid = process->pid;
 
-  if (!self->allows_named)
-    return FALSE;
   for (guint i = 0; i < MAX_GENERATIONS && pid > 1; i++)
     {
       g_autofree char *path = NULL;
@@ -278,8 +277,17 @@ is_named (SondeProcBroker *self, const Process *process)
 static gboolean
 is_allowed (SondeProcBroker *self, const Process *process)
 {
-  return self->is_unlimited || is_owners (self, process) || is_named (self, process)
-         || is_member (self, process);
+  return self->is_unlimited || is_owners (self, process)
+         || (self->allows_named && is_named (self, process)) || is_member (self, process);
+}
+
+/* Whether the session follows it: fewer than its owner may look into. */
+static gboolean
+is_in_scope (SondeProcBroker *self, const Process *process)
+{
+  if (self->scope == SONDE_SCOPE_SYSTEM)
+    return TRUE;
+  return self->scope == SONDE_SCOPE_UNIT ? is_member (self, process) : is_named (self, process);
 }
 
 /* Returns: 0 and an open process->fd, or a negative errno */
@@ -310,12 +318,14 @@ open_process (SondeProcBroker *self, pid_t pid, Process *process)
 }
 
 int
-sonde_proc_broker_check (SondeProcBroker *self, pid_t pid)
+sonde_proc_broker_check (SondeProcBroker *self, pid_t pid, gboolean in_scope)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   Process process = { .fd = -1, .maps_fd = -1 };
   int result = open_process (self, pid, &process);
 
+  if (result == 0 && in_scope && !is_in_scope (self, &process))
+    result = -EPERM;
   sonde_clear_fd (&process.fd);
   return result;
 }

@@ -51,9 +51,10 @@ void sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *gr
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);
 
-/* Whether the worker may be told of that process, which nothing is opened of. Returns: 0; or a
- * negative errno: -EPERM, -ESRCH */
-int sonde_proc_broker_check (SondeProcBroker *self, pid_t pid);
+/* Whether the worker may be told of that process, which nothing is opened of. @in_scope: and the
+ * session follows it: a target, one that a target has made since, a member of the unit. Returns: 0;
+ * or a negative errno: -EPERM, -ESRCH */
+int sonde_proc_broker_check (SondeProcBroker *self, pid_t pid, gboolean in_scope);
 
 /* A mount of another namespace than ours, with all others of that. */
 typedef struct

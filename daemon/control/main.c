@@ -46,6 +46,7 @@ typedef struct
   char *sockets[SONDE_PEER_N_KINDS];                /* NULL: they are spawned, */
   SondeSpawnerProgram programs[SONDE_PEER_N_KINDS]; /* as these */
   char *state_directory;
+  char *beacon;      /* NULL: programs that run already are not called */
   int peer_fd;       /* -1: the system bus */
   int rendezvous_fd; /* where programs come; -1: nowhere, or it was taken */
   SondeSettings settings;
@@ -353,10 +354,14 @@ listen_to_programs (Daemon *self)
 {
   g_autoptr (GError) error = NULL;
 
-  if (self->rendezvous_fd >= 0
-      && !sonde_session_manager_listen (self->bus->manager, sonde_steal_fd (&self->rendezvous_fd),
-                                        &error))
+  if (self->rendezvous_fd < 0)
+    return;
+  if (!sonde_session_manager_listen (self->bus->manager, sonde_steal_fd (&self->rendezvous_fd),
+                                     &error))
     g_message ("%s", error->message);
+  else if (self->beacon != NULL
+           && !sonde_session_manager_light_beacon (self->bus->manager, self->beacon, &error))
+    g_message ("Programs that run already are not called: %s", error->message);
 }
 
 /* Objects first: whoever sees the name finds them. */
@@ -607,6 +612,8 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
       "The worker's executable", "PATH" },
     { "worker-socket", 0, 0, G_OPTION_ARG_FILENAME, &self->sockets[SONDE_PEER_CAPTURE],
       "Have workers started by systemd, which listens there", "PATH" },
+    { "beacon", 0, 0, G_OPTION_ARG_FILENAME, &self->beacon,
+      "Call programs that run already by this page", "PATH" },
     { "state-directory", 0, 0, G_OPTION_ARG_FILENAME, &self->state_directory,
       "Where capture files are kept", "PATH" },
     { "version", 0, 0, G_OPTION_ARG_NONE, show_version, "Print the version", NULL },
@@ -782,6 +789,7 @@ main (int argc, char **argv)
       g_free (self.sockets[kind]);
     }
   g_free (self.state_directory);
+  g_free (self.beacon);
   sonde_outbox_free (self.systemd);
   sonde_outbox_free (self.journal);
   return self.status;

@@ -3,11 +3,15 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "shared-ring/collector/beacon-watch.h"
+#include "shared-ring/collector/beacon.h"
 #include "shared-ring/collector/sonde-collector.h"
 #include "shared-ring/collector/thread-ring.h"
+#include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-atomic.h"
 
 #define MAX_PRINTF_BYTES   1024
@@ -28,7 +32,7 @@ static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
 
 static uint64_t n_named_addresses;
 
-/* Whether anybody may listen to the process, from when it was first asked. */
+/* Whether anybody listens to the process, as of the beacon's word that was there then. */
 enum
 {
   NOT_LOOKED,
@@ -37,6 +41,10 @@ enum
 };
 
 static uint32_t listening;
+static uint32_t looked_at;
+
+/* Generation of the process whose beacon is watched; 0: of none. */
+static uint32_t watched;
 
 /* A main thread that returns from main() runs no destructors of keys. */
 static void __attribute__ ((destructor)) close_last (void) { sonde_thread_ring_close (); }
@@ -47,29 +55,59 @@ sonde_collector_now (void)
   return sonde_ring_now_ns ();
 }
 
-/* Once: a link that fails later leaves threads their rings. */
-static bool
-look_for_listener (void)
+/* Signal handlers below may come here, too, and find no lock taken. */
+static void
+look (void)
 {
-  bool is_there = sonde_control_link_is_there ();
+  uint32_t beacon = sonde_beacon_generation ();
+  int saved_errno = errno;
+  sigset_t all, before;
+  int state;
+  bool is_there;
 
+  sigfillset (&all);
+  pthread_sigmask (SIG_SETMASK, &all, &before);
+  pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
+  sonde_control_link_follow (wish.producer);
+  is_there = sonde_control_link_is_there (wish.producer);
   sonde_ring_store_relaxed (&listening, (uint32_t) (is_there ? WANTED : UNWANTED));
-  return is_there;
+  sonde_ring_store_release (&looked_at, beacon);
+  pthread_setcancelstate (state, NULL);
+  pthread_sigmask (SIG_SETMASK, &before, NULL);
+  errno = saved_errno;
+}
+
+/* Who makes events may sleep between two of them for long. */
+static void
+watch_beacon (void)
+{
+  uint32_t generation = sonde_fork_guard_generation ();
+  uint32_t before = __atomic_exchange_n (&watched, generation, __ATOMIC_RELAXED);
+
+  if (before != generation && sonde_control_link_may_come ())
+    sonde_beacon_watch_start (look);
 }
 
 bool
 sonde_collector_is_wanted (void)
 {
-  uint32_t seen = sonde_ring_load_relaxed (&listening);
+  if (__builtin_expect (sonde_ring_load_relaxed (&listening) == NOT_LOOKED
+                            || sonde_ring_load_relaxed (&looked_at) != sonde_beacon_generation (),
+                        false))
+    look ();
+  if (__builtin_expect (sonde_ring_load_relaxed (&watched) != sonde_fork_guard_generation (),
+                        false))
+    watch_beacon ();
 
-  return seen == WANTED || (seen == NOT_LOOKED && look_for_listener ());
+  return sonde_ring_load_relaxed (&listening) == WANTED;
 }
 
 /* Finds this thread's ring if an event is wanted. */
 static int
 find_ring (SondeThreadRing **ring)
 {
-  if (!sonde_collector_is_wanted ())
+  /* A ring of a session that is over is given back below. */
+  if (!sonde_collector_is_wanted () && !sonde_thread_ring_is_held ())
     return -ENODEV;
   *ring = sonde_thread_ring_get (&wish);
 

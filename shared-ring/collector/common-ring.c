@@ -137,7 +137,7 @@ take_place (Slot *slot, uint32_t generation, bool *is_left)
            && exchange (slot, word, make_word (generation, STATE_MAKING));
   if (!take (slot, generation))
     return false;
-  if (!sonde_ring_writer_is_left (writer_of (slot))
+  if (!sonde_ring_writer_is_over (writer_of (slot))
       || __atomic_fetch_add (&n_left, 1, __ATOMIC_RELAXED) >= MAX_LEFT)
     {
       set_state (slot, generation, STATE_FREE);
@@ -281,7 +281,7 @@ sonde_common_ring_is_left (const SondeCommonRing *self)
 {
   return self->generation != 0 && self->generation == sonde_fork_guard_generation ()
          && self->pause_word != NULL && sonde_ring_load_relaxed (&self->is_busy) == 0
-         && sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT;
+         && (self->is_broken || sonde_ring_load_relaxed (self->pause_word) == SONDE_RING_IS_LEFT);
 }
 
 void

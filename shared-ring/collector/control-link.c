@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shared-ring/collector/beacon.h"
+#include "shared-ring/fork-guard.h"
 #include "shared-ring/known-socket.h"
 #include "shared-ring/ring-atomic.h"
 
@@ -29,6 +31,10 @@
 #define FIRST_PAUSE_MS 4
 #define LAST_PAUSE_MS  512
 
+/* Who was called comes by himself, in the middle of what he does: he waits less, and the profiler
+ * calls again. */
+#define CALLED_MS 1000
+
 /* Of everybody whom a user namespace has no number for. */
 #define OVERFLOW_UID 65534
 
@@ -36,22 +42,33 @@
 #define LOWEST_FD    3
 #define PREFERRED_FD 200
 
-/* The links of the process, as its environment is; under the lock, but for is_there. */
+/* A rendezvous. */
+typedef struct
+{
+  struct sockaddr_un address;
+  socklen_t address_bytes;              /* 0: there is none */
+  uint8_t key[SONDE_CONTROL_KEY_BYTES]; /* of the session; all zero: of whichever calls */
+} Place;
+
+/* The links of the process, as its environment is; under the lock, but for is_there and what is
+ * said to be so. */
 static struct
 {
   pthread_mutex_t lock;
   SondeKnownSocket control; /* shared with our ancestors and descendants */
   SondeKnownSocket link;    /* ours alone */
-  struct sockaddr_un rendezvous;
-  socklen_t rendezvous_bytes;           /* 0: there is none */
-  uint8_t key[SONDE_CONTROL_KEY_BYTES]; /* of the session, at the rendezvous */
-  uint32_t is_there;
-  uint32_t is_confined; /* makes no sockets any more */
+  Place place;              /* of the environment */
+  uint32_t is_there;        /* who is inherited */
+  uint32_t has_come;     /* the link is, or was, of a session that has called; without the lock */
+  uint64_t refused_call; /* the last call that was answered with no; without the lock */
+  uint32_t missed;       /* generation of the beacon whose call could not be followed; so, too */
+  uint32_t is_confined;  /* makes no sockets any more */
   uint32_t n_requests;
   bool is_sysprof; /* only the protocol of libsysprof-capture */
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .control = { .fd = -1 }, .link = { .fd = -1 } };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t around_once = PTHREAD_ONCE_INIT;
 
 /* Other handlers of fork() in the thread that forks may want a ring while it has the lock. */
 static _Thread_local bool is_forking;
@@ -130,7 +147,7 @@ read_key (const char *digits)
 
       if (high == NULL || low == NULL)
         return false;
-      state.key[i] = (uint8_t) ((high - all) << 4 | (low - all));
+      state.place.key[i] = (uint8_t) ((high - all) << 4 | (low - all));
     }
   return true;
 }
@@ -141,33 +158,23 @@ find_rendezvous (void)
 {
   const char *text = secure_getenv ("SONDE_RENDEZVOUS");
   const char *key = text != NULL ? strrchr (text, ':') : NULL;
-  size_t size = key != NULL ? (size_t) (key - text) : 0;
 
-  if (size < 2 || size >= sizeof state.rendezvous.sun_path || (text[0] != '/' && text[0] != '@')
-      || !read_key (key + 1))
+  if (key == NULL || !read_key (key + 1))
     return false;
-  state.rendezvous.sun_family = AF_UNIX;
-  memcpy (state.rendezvous.sun_path, text, size);
-  state.rendezvous_bytes = (socklen_t) (offsetof (struct sockaddr_un, sun_path) + size);
-  if (text[0] == '@')
-    state.rendezvous.sun_path[0] = '\0';
-  else
-    state.rendezvous_bytes++; /* the NUL */
-  return true;
+  state.place.address_bytes
+      = sonde_beacon_parse_address (text, (size_t) (key - text), &state.place.address);
+  return state.place.address_bytes > 0;
 }
 
 /* A filter that was there before us may kill who makes a socket. Source: proc_pid_status(5) */
-static void __attribute__ ((constructor)) look_for_filter (void)
+static void
+look_for_filter (void)
 {
-  int saved_errno = errno;
   char text[4096];
   const char *line;
   ssize_t n;
-  int fd;
+  int fd = open ("/proc/self/status", O_RDONLY | O_CLOEXEC);
 
-  if (secure_getenv ("SONDE_RENDEZVOUS") == NULL)
-    return;
-  fd = open ("/proc/self/status", O_RDONLY | O_CLOEXEC);
   n = fd >= 0 ? read (fd, text, sizeof text - 1) : -1;
   text[n > 0 ? n : 0] = '\0';
   line = strstr (text, "\nSeccomp:");
@@ -175,7 +182,6 @@ static void __attribute__ ((constructor)) look_for_filter (void)
     sonde_control_link_confine ();
   if (fd >= 0)
     close (fd);
-  errno = saved_errno;
 }
 
 void
@@ -185,25 +191,68 @@ sonde_control_link_confine (void)
 }
 
 static void
+look_around_once (void)
+{
+  int saved_errno = errno;
+
+  sonde_beacon_open ();
+  if (sonde_beacon_is_there () || secure_getenv ("SONDE_RENDEZVOUS") != NULL)
+    look_for_filter ();
+  errno = saved_errno;
+}
+
+/* Before the program could set a filter, or change its root. */
+static void __attribute__ ((constructor)) begin (void)
+{
+  pthread_once (&around_once, look_around_once);
+}
+
+static void
 init_once (void)
 {
   int saved_errno = errno;
   bool is_found = find_control ("SONDE_CONTROL_FD");
 
+  begin ();
   if (!is_found)
     state.is_sysprof = is_found = find_control ("SYSPROF_CONTROL_FD");
   if (!state.is_sysprof)
     is_found = find_rendezvous () || is_found;
-  if (is_found && pthread_atfork (lock_for_fork, unlock_in_parent, unlock_in_child) == 0)
-    sonde_ring_store_release (&state.is_there, 1);
+  if (is_found || sonde_beacon_is_there ())
+    {
+      if (sonde_fork_guard_init () < 0
+          || pthread_atfork (lock_for_fork, unlock_in_parent, unlock_in_child) != 0)
+        sonde_control_link_confine ();
+      else if (is_found)
+        sonde_ring_store_release (&state.is_there, 1);
+    }
   errno = saved_errno;
 }
 
+static bool
+is_called (SondeProducer producer)
+{
+  uint64_t call = sonde_beacon_call (producer);
+
+  return call != 0 && call != sonde_ring_load_relaxed (&state.refused_call)
+         && sonde_beacon_generation () != sonde_ring_load_relaxed (&state.missed);
+}
+
 bool
-sonde_control_link_is_there (void)
+sonde_control_link_is_there (SondeProducer producer)
 {
   pthread_once (&once, init_once);
-  return sonde_ring_load_acquire (&state.is_there) != 0;
+  return sonde_ring_load_acquire (&state.is_there) != 0
+         || sonde_ring_load_relaxed (&state.has_come) != 0
+         || (sonde_beacon_is_there () && sonde_ring_load_relaxed (&state.is_confined) == 0
+             && is_called (producer));
+}
+
+bool
+sonde_control_link_may_come (void)
+{
+  pthread_once (&once, init_once);
+  return sonde_beacon_is_there () && sonde_ring_load_relaxed (&state.is_confined) == 0;
 }
 
 static int64_t
@@ -346,7 +395,7 @@ is_trusted (int fd)
 /* Returns: 0; -EAGAIN it has no place for us now, or has gone and may come back; -ECONNREFUSED,
  * -ENOENT nobody listens; or another negative errno */
 static int
-join (int fd, int64_t until_ms)
+join (int fd, const Place *place, int64_t until_ms, int64_t answer_ms)
 {
   const struct timespec step = { .tv_nsec = FIRST_PAUSE_MS * 1000000 };
   SondeControlJoin request
@@ -357,7 +406,7 @@ join (int fd, int64_t until_ms)
   int r;
 
   /* Others may have filled the queue, which costs the profiler nothing. */
-  while (connect (fd, (const struct sockaddr *) &state.rendezvous, state.rendezvous_bytes) < 0)
+  while (connect (fd, (const struct sockaddr *) &place->address, place->address_bytes) < 0)
     {
       if (errno != EAGAIN || now_ms () >= until_ms)
         return -errno;
@@ -369,11 +418,10 @@ join (int fd, int64_t until_ms)
   if (r == 0 && nonce.header.type == SONDE_CONTROL_NONCE)
     {
       memcpy (request.nonce, nonce.nonce, sizeof request.nonce);
-      memcpy (request.key, state.key, sizeof request.key);
+      memcpy (request.key, place->key, sizeof request.key);
       if (got >= 0)
         close (got);
-      r = ask (fd, &request, sizeof request, &answer, sizeof answer,
-               now_ms () + SONDE_CONTROL_TIMEOUT_MS, &got);
+      r = ask (fd, &request, sizeof request, &answer, sizeof answer, now_ms () + answer_ms, &got);
     }
   else if (r == 0)
     r = -EBADMSG;
@@ -384,36 +432,80 @@ join (int fd, int64_t until_ms)
   return r == -EPIPE || r == -ECONNRESET ? -EAGAIN : r;
 }
 
-/* Each try is another connection, since one that was taken for a stranger's is over. The kernel is
- * asked for a filter, too: who sets one need not call what we see, nor in our copy of the state. */
+/* The kernel is asked for a filter, too: who sets one need not call what we see, nor in our copy of
+ * the state. */
+static bool
+may_make_sockets (void)
+{
+  return sonde_ring_load_relaxed (&state.is_confined) == 0
+         && prctl (PR_GET_SECCOMP, 0, 0, 0, 0) <= 0;
+}
+
+static int
+try_place (const Place *place, int64_t until_ms, int64_t answer_ms)
+{
+  int fd = make_socket ();
+  int r = fd < 0 ? fd : join (fd, place, until_ms, answer_ms);
+
+  if (r == 0)
+    r = sonde_known_socket_init (&state.link, fd);
+  if (r < 0 && fd >= 0)
+    close (fd);
+  return r;
+}
+
+/* Each try is another connection, since one that was taken for a stranger's is over. */
 static int
 open_link_there (void)
 {
   int64_t until_ms = now_ms () + JOIN_MS;
   int r = -EAGAIN;
 
-  if (state.rendezvous_bytes == 0 || sonde_ring_load_relaxed (&state.is_confined) != 0
-      || prctl (PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
+  if (state.place.address_bytes == 0 || !may_make_sockets ())
     return -EBADF;
   for (long pause_ms = FIRST_PAUSE_MS;
        r == -EAGAIN && pause_ms <= LAST_PAUSE_MS && now_ms () < until_ms; pause_ms *= 2)
     {
       struct timespec pause = { .tv_nsec = pause_ms * 1000000 };
-      int fd = make_socket ();
 
-      r = fd < 0 ? fd : join (fd, until_ms);
-      if (r == 0)
-        r = sonde_known_socket_init (&state.link, fd);
-      if (r < 0 && fd >= 0)
-        close (fd);
+      r = try_place (&state.place, until_ms, SONDE_CONTROL_TIMEOUT_MS);
       if (r == -EAGAIN)
         nanosleep (&pause, NULL);
     }
   return r;
 }
 
+/* To whoever calls. A no is not asked again before the call is another one; who is just not heard,
+ * or has no descriptor, comes again when the word has grown. */
 static int
-open_link (void)
+open_link_to_caller (SondeProducer producer)
+{
+  uint32_t generation = sonde_beacon_generation ();
+  uint64_t call = sonde_beacon_call (producer);
+  Place place = { .address_bytes = 0 };
+  int r;
+
+  sonde_ring_store_relaxed (&state.has_come, 0);
+  if (!is_called (producer))
+    return -ENODEV;
+  if (!may_make_sockets ())
+    {
+      sonde_control_link_confine ();
+      return -ENODEV;
+    }
+  place.address_bytes = sonde_beacon_read_address (&place.address);
+  r = place.address_bytes > 0 ? try_place (&place, now_ms () + CALLED_MS, CALLED_MS) : -ENOENT;
+  if (r == 0)
+    sonde_ring_store_relaxed (&state.has_come, 1);
+  else if (r == -EPERM || r == -ESRCH)
+    sonde_ring_store_relaxed (&state.refused_call, call);
+  else
+    sonde_ring_store_relaxed (&state.missed, generation);
+  return r;
+}
+
+static int
+open_link (SondeProducer producer)
 {
   static const SondeControlHeader request
       = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
@@ -421,6 +513,8 @@ open_link (void)
   int fd = -1;
   int r;
 
+  if (sonde_ring_load_relaxed (&state.is_there) == 0)
+    return open_link_to_caller (producer);
   if (!sonde_known_socket_check (&state.control))
     return open_link_there ();
   r = ask (state.control.fd, &request, sizeof request, &answer, sizeof answer,
@@ -464,7 +558,7 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant, bool *is_aske
   int r = check_place (state.control.fd);
 
   if (r == 0 && !sonde_known_socket_check (&state.link))
-    r = open_link ();
+    r = open_link (wish->producer);
   if (r == 0)
     r = check_place (state.link.fd);
   *is_asked = r == 0;
@@ -490,46 +584,101 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant, bool *is_aske
   return answer->error < 0 ? answer->error : -EBADMSG;
 }
 
-int
-sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
+/* Whoever is there has gone, or does not answer: once would cost each thread the same wait. */
+static void
+give_up (void)
 {
-  SondeRingGrant got = { .ring_fd = -1, .link_fd = -1 };
-  int saved_errno = errno;
+  if (sonde_ring_load_relaxed (&state.is_there) != 0)
+    sonde_ring_store_release (&state.is_there, 0);
+  else
+    sonde_ring_store_relaxed (&state.has_come, 0);
+  sonde_known_socket_close (&state.link);
+}
+
+/* Returns: -ENODEV nobody is there (any more); else as of sonde_control_link_get_ring() */
+static int
+ask_for_ring (const SondeRingWish *wish, SondeRingGrant *got)
+{
   bool is_asked;
   char answer;
   int r;
 
-  if (!sonde_control_link_is_there ())
+  if (!sonde_control_link_is_there (wish->producer))
     return -ENODEV;
-  if (is_forking)
-    return -EBUSY;
-
-  pthread_mutex_lock (&state.lock);
-  if (sonde_ring_load_relaxed (&state.is_there) == 0)
-    r = -ENODEV;
-  else if (!state.is_sysprof)
+  if (sonde_ring_load_relaxed (&state.is_there) == 0 || !state.is_sysprof)
     /* The program may close the link while it is asked on. */
     for (unsigned n = 0;
-         (r = get_native_ring (wish, &got, &is_asked)) < 0 && is_asked && r != -ETIMEDOUT
-         && got.answer.error == 0 && n < MAX_RETRIES && !sonde_known_socket_check (&state.link);
+         (r = get_native_ring (wish, got, &is_asked)) < 0 && is_asked && r != -ETIMEDOUT
+         && got->answer.error == 0 && n < MAX_RETRIES && !sonde_known_socket_check (&state.link);
          n++)
-      got = (SondeRingGrant){ .ring_fd = -1, .link_fd = -1 };
+      *got = (SondeRingGrant){ .ring_fd = -1, .link_fd = -1 };
   else if (!sonde_known_socket_check (&state.control))
     r = -EBADF;
   else
     {
       r = ask (state.control.fd, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES,
-               &answer, sizeof answer, now_ms () + SONDE_CONTROL_TIMEOUT_MS, &got.ring_fd);
-      if (r == 0 && got.ring_fd < 0)
+               &answer, sizeof answer, now_ms () + SONDE_CONTROL_TIMEOUT_MS, &got->ring_fd);
+      if (r == 0 && got->ring_fd < 0)
         r = -EBADMSG;
     }
-  /* Who does not answer once would cost each thread the same wait. */
+  if (r < 0 && got->answer.error == 0 && r != -EMFILE && r != -ENFILE)
+    give_up ();
+  return r;
+}
+
+int
+sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
+{
+  SondeRingGrant got = { .ring_fd = -1, .link_fd = -1 };
+  int saved_errno = errno;
+  int next, r;
+
+  if (!sonde_control_link_is_there (wish->producer))
+    return -ENODEV;
+  if (is_forking)
+    return -EBUSY;
+
+  pthread_mutex_lock (&state.lock);
+  r = ask_for_ring (wish, &got);
+  /* Behind one that has gone another may call. */
   if (r < 0 && got.answer.error == 0 && r != -EMFILE && r != -ENFILE)
-    sonde_ring_store_release (&state.is_there, 0);
+    {
+      got = (SondeRingGrant){ .ring_fd = -1, .link_fd = -1 };
+      next = ask_for_ring (wish, &got);
+      r = next != -ENODEV ? next : r;
+    }
   pthread_mutex_unlock (&state.lock);
 
   if (r == 0)
     *grant = got;
   errno = saved_errno;
   return r;
+}
+
+/* Source: poll(2): POLLHUP comes unasked */
+static bool
+is_link_over (void)
+{
+  struct pollfd link = { .fd = state.link.fd };
+
+  return !sonde_known_socket_check (&state.link)
+         || (poll (&link, 1, 0) > 0 && (link.revents & POLLHUP) != 0);
+}
+
+void
+sonde_control_link_follow (SondeProducer producer)
+{
+  pthread_once (&once, init_once);
+  if (!sonde_beacon_is_there () || is_forking || sonde_ring_load_relaxed (&state.is_confined) != 0)
+    return;
+
+  pthread_mutex_lock (&state.lock);
+  if (sonde_ring_load_relaxed (&state.is_there) == 0)
+    {
+      if (sonde_ring_load_relaxed (&state.has_come) != 0 && is_link_over ())
+        give_up ();
+      if (sonde_ring_load_relaxed (&state.has_come) == 0 && is_called (producer))
+        open_link_to_caller (producer);
+    }
+  pthread_mutex_unlock (&state.lock);
 }

@@ -13,8 +13,11 @@
  *
  * One per process, made when the first ring is wanted, and again by a child of fork() or when the
  * program has closed it: over the control socket that it inherited, or, where somebody has closed
- * that, too, at the rendezvous that the environment names. All calls may come from any thread, but
- * not from signal handlers; errno is left alone.
+ * that, too, at the rendezvous that the environment names. Where nobody was inherited, or who was
+ * has gone, the beacon may call (beacon.h): then it is made where that says, without a key, and who
+ * is refused there is so until he is called anew. A session that ends so leaves nothing but the
+ * mapping of the beacon. All calls may come from any thread, but not from signal handlers; errno is
+ * left alone.
  */
 
 /* What a ring is asked for. */
@@ -34,11 +37,19 @@ typedef struct
 
 /**
  * sonde_control_link_is_there:
+ * @producer: always the same one
  *
- * Returns: whether the environment names a control socket or a rendezvous, which is looked up once;
- *   and whether it has answered so far
+ * Returns: whether the environment names a control socket or a rendezvous, which is looked up once,
+ *   and it has answered so far; or whether the beacon calls this process, and it was not refused
  */
-bool sonde_control_link_is_there (void);
+bool sonde_control_link_is_there (SondeProducer producer);
+
+/* Whether it may be there at another time: when the beacon's word is another one. */
+bool sonde_control_link_may_come (void);
+
+/* What else is to be done when the beacon's word has changed, where no event does it: a link whose
+ * session is over is closed, and one is made if we are called. */
+void sonde_control_link_follow (SondeProducer producer);
 
 /* The program has closed itself by seccomp, or is about to: no socket is made any more, as that
  * might end it. What it has, it keeps. Also before main(); any thread. */
@@ -47,8 +58,8 @@ void sonde_control_link_confine (void);
 /**
  * sonde_control_link_get_ring:
  *
- * Errors: -ENODEV there is no control socket; -EBUSY this thread is in the middle of a fork();
- * -ETIMEDOUT, -EPIPE, -EBADMSG it does not answer, or not what it should: it is not asked again;
- * what the profiler's answer says, such as -EDQUOT
+ * Errors: -ENODEV there is no control socket, and nobody calls; -EBUSY this thread is in the middle
+ * of a fork(); -ETIMEDOUT, -EPIPE, -EBADMSG it does not answer, or not what it should: it is not
+ * asked again; what the profiler's answer says, such as -EDQUOT
  */
 int sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant);

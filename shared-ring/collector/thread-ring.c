@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "shared-ring/collector/beacon.h"
 #include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-atomic.h"
 
@@ -190,7 +191,14 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
   SondeRingWriter *before = self->writer; /* our parent's, or one that was left */
   int r;
 
+  /* Who has it in mind shall not write to what is unmapped. */
+  if (before != NULL && self->error == 0 && self->on_close != NULL
+      && self->generation == sonde_fork_guard_generation ())
+    self->on_close ();
+
   self->error = -EBUSY;
+  self->generation = 0; /* until there is an answer */
+  self->beacon = sonde_beacon_generation ();
   self->has_ended = false;
   self->writer = NULL;
   sonde_ring_signal_fence ();
@@ -214,7 +222,7 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
       __atomic_fetch_add (&n_missed, 1, __ATOMIC_RELAXED);
       return;
     }
-  if (r < 0 && r != -ECHILD && r != -EOPNOTSUPP && sonde_control_link_is_there ())
+  if (r < 0 && r != -ECHILD && r != -EOPNOTSUPP && sonde_control_link_is_there (wish->producer))
     r = join_others (self, wish->producer);
   self->error = r < 0 ? -ENODEV : 0;
   self->generation = sonde_fork_guard_generation ();
@@ -241,20 +249,43 @@ open_ring (SondeThreadRing *self, const SondeRingWish *wish)
   errno = saved_errno;
 }
 
+bool
+sonde_thread_ring_is_held (void)
+{
+  return own.writer != NULL || own.common.generation != 0;
+}
+
+/* Whether what the thread was told still holds. */
+static bool
+is_current (const SondeThreadRing *self)
+{
+  if (self->generation == 0 || self->generation != sonde_fork_guard_generation ())
+    return false;
+  if (self->error < 0)
+    return self->beacon == sonde_beacon_generation ();
+  return !(self->writer != NULL ? sonde_ring_writer_is_over (self->writer)
+                                : sonde_common_ring_is_left (&self->common));
+}
+
 SondeThreadRing *
 sonde_thread_ring_get (const SondeRingWish *wish)
 {
   SondeThreadRing *self = &own;
+  uint32_t beacon;
 
-  if (self->generation != 0 && self->generation == sonde_fork_guard_generation ()
-      && !(self->writer != NULL ? sonde_ring_writer_is_left (self->writer)
-                                : sonde_common_ring_is_left (&self->common)))
+  if (is_current (self))
     return self;
 
+  beacon = sonde_beacon_generation ();
   /* What it has others close once it is gone. */
-  if (!sonde_control_link_is_there ()
-      || (self->has_ended && self->generation == sonde_fork_guard_generation ()))
+  if (self->has_ended && self->generation == sonde_fork_guard_generation ())
     self->error = -ENODEV;
+  else if (!sonde_thread_ring_is_held () && !sonde_control_link_is_there (wish->producer))
+    {
+      self->error = -ENODEV;
+      self->beacon = beacon;
+      self->generation = sonde_fork_guard_generation ();
+    }
   else if (self->is_opening == 0)
     open_ring (self, wish);
 

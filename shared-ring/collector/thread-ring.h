@@ -16,6 +16,7 @@ typedef struct
   SondeCommonRing common;  /* all zero if there is one, or nothing at all */
   int error;               /* why there is neither; else 0 */
   uint32_t generation;     /* of the process that asked for it; 0: not asked yet */
+  uint32_t beacon;         /* its word, before that */
   uint32_t is_opening;
   int32_t pid;
   int32_t tid;
@@ -34,11 +35,12 @@ typedef struct
  * @wish: what the ring is to be if there is none yet
  *
  * Asks for the ring if this thread has not, if it is a child of fork(), or if the profiler has left
- * its ring, as the program has closed the link; otherwise it takes a few ns. Who is refused one
- * shares those of common-ring.h. When the thread ends, behind all other destructors of its keys,
- * the ring gets its end frame, and no event is taken after that; with @on_end it stays open until
- * another thread of the process sees that this one is gone. What a process's end leaves open is
- * drained as it is. errno is left alone.
+ * its ring, as the program has closed the link, or its session is over; and if there was none,
+ * whenever the beacon's word is another one (beacon.h). Otherwise it takes a few ns. Who is refused
+ * one shares those of common-ring.h. When the thread ends, behind all other destructors of its
+ * keys, the ring gets its end frame, and no event is taken after that; with @on_end it stays open
+ * until another thread of the process sees that this one is gone. What a process's end leaves open
+ * is drained as it is. errno is left alone.
  *
  * Signal handlers may call it on a thread that has its ring; none run on a thread that is just
  * getting it. What is called meanwhile gets @error -EBUSY, and so do handlers of pthread_atfork()
@@ -48,6 +50,9 @@ typedef struct
  *   none was granted; -EBUSY
  */
 SondeThreadRing *sonde_thread_ring_get (const SondeRingWish *wish);
+
+/* Whether the calling thread has one, of its own or in common, of whatever session. */
+bool sonde_thread_ring_is_held (void);
 
 /* Ends the calling thread's ring, for a process that ends. */
 void sonde_thread_ring_close (void);

@@ -41,6 +41,7 @@ STAND_INS = {
     'flamegraph.pl': 'grep -c ";"',
     'stackcollapse-perf.pl': 'grep -c cpu-clock',
     'pprof': 'gzip -t "$2"',
+    'heaptrack_gui': 'grep -c "^+ " "$1"',
 }
 # What lines say of a machine that is not this one, and times that are too long for a test.
 WORDS = (

@@ -14,10 +14,11 @@ static const struct
   SondeExportFunc *write;
   gboolean is_json;
 } formats[] = {
-  { sonde_export_folded, FALSE }, { sonde_export_speedscope, TRUE },
-  { sonde_export_chrome, TRUE },  { sonde_export_perf_script, FALSE },
-  { sonde_export_dot, FALSE },    { sonde_export_pprof, FALSE },
-  { sonde_export_firefox, TRUE }, { sonde_export_perfetto, FALSE },
+  { sonde_export_folded, FALSE },    { sonde_export_speedscope, TRUE },
+  { sonde_export_chrome, TRUE },     { sonde_export_perf_script, FALSE },
+  { sonde_export_dot, FALSE },       { sonde_export_pprof, FALSE },
+  { sonde_export_firefox, TRUE },    { sonde_export_perfetto, FALSE },
+  { sonde_export_heaptrack, FALSE },
 };
 
 static void
@@ -34,10 +35,78 @@ check_json (int fd)
     abort ();
 }
 
+/* The number that stands at @line, which goes on behind it. */
+static guint64
+take_number (const char **line)
+{
+  char *end;
+  guint64 number = g_ascii_strtoull (*line, &end, 16);
+
+  *line = end;
+  return number;
+}
+
+/* Each line refers to lines before it. */
+static void
+check_heaptrack (int fd)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+  g_autofree char *text = NULL;
+  g_auto (GStrv) lines = NULL;
+  guint64 n_strings = 0, n_instructions = 0, n_nodes = 0, n_pairs = 0;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    abort ();
+  lines = g_strsplit (text, "\n", -1);
+  for (guint i = 0; lines[i] != NULL; i++)
+    {
+      const char *at = lines[i] + MIN (strlen (lines[i]), 1);
+
+      switch (lines[i][0])
+        {
+        case 's':
+          n_strings++;
+          if (take_number (&at) != strlen (at + 1) || *at != ' ')
+            abort ();
+          break;
+        case 'i':
+          n_instructions++;
+          take_number (&at);
+          if (take_number (&at) > n_strings || *at == '\0')
+            abort ();
+          for (; *at != '\0'; take_number (&at))
+            if (take_number (&at) > n_strings || take_number (&at) > n_strings)
+              abort ();
+          break;
+        case 't':
+          if (take_number (&at) - 1 >= n_instructions || take_number (&at) > n_nodes)
+            abort ();
+          n_nodes++;
+          break;
+        case 'a':
+          n_pairs++;
+          take_number (&at);
+          if (take_number (&at) > n_nodes)
+            abort ();
+          break;
+        case '+':
+        case '-':
+          if (take_number (&at) >= n_pairs)
+            abort ();
+          break;
+        default:
+          if (strchr ("vXc#", lines[i][0]) == NULL)
+            abort ();
+        }
+    }
+}
+
 static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, NULL);
+  g_autoptr (SondeExportSource) source = formats[which].write == sonde_export_heaptrack
+                                             ? sonde_export_source_new_heap (path, -1, NULL, NULL)
+                                             : sonde_export_source_new (path, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;
   int out = memfd_create ("output", MFD_CLOEXEC);
   int saved = dup (STDOUT_FILENO);
@@ -55,6 +124,8 @@ export_capture (const char *path, unsigned which, SondeUnit unit)
       dup2 (saved, STDOUT_FILENO);
       if (formats[which].is_json)
         check_json (out);
+      if (formats[which].write == sonde_export_heaptrack)
+        check_heaptrack (out);
     }
   close (saved);
   close (out);
@@ -70,7 +141,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
   if (fd < 0 || write (fd, input.at, input.left) != (ssize_t) input.left)
     abort ();
-  export_capture (path, choice % G_N_ELEMENTS (formats), (choice >> 4) % 3);
+  export_capture (path, (choice & 0xf) % G_N_ELEMENTS (formats), (choice >> 4) % 3);
   close (fd);
 
   return 0;

@@ -284,6 +284,21 @@ on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
 }
 
 static void
+on_grew (SondeSession *session, gpointer user_data)
+{
+  if (session == NULL)
+    abort ();
+}
+
+static void
+on_passed_on (SondeSession *session, SondeGuest *guest, int error, gpointer user_data)
+{
+  if (guest == NULL || error <= 0)
+    abort ();
+  sonde_guest_free (guest);
+}
+
+static void
 on_added (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   Story *story = user_data;
@@ -502,8 +517,12 @@ choose_options (unsigned scope)
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-  static const SondeSessionHandler handler
-      = { on_started, on_state_changed, on_ended, on_dismissed };
+  static const SondeSessionHandler handler = { .started = on_started,
+                                               .state_changed = on_state_changed,
+                                               .ended = on_ended,
+                                               .grew = on_grew,
+                                               .passed_on = on_passed_on,
+                                               .dismissed = on_dismissed };
   Input input = { data, size };
   unsigned how = input_take_byte (&input);
   g_autoptr (GCancellable) left = g_cancellable_new ();

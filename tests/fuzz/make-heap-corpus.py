@@ -72,3 +72,6 @@ def captures():
 
 
 corpus_files.write('heap', captures())
+# As heaptrack's log, by fuzz-export.c.
+HEAPTRACK = 8
+corpus_files.write('export', {f'heap-{name}': bytes([HEAPTRACK]) + seed for name, seed in captures().items()})

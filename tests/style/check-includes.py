@@ -61,7 +61,7 @@ LAYERS = {
         'system': ('', ['systemd/*.h']),
         'request': ('system', []),
         'peer': ('system', []),
-        'session': ('peer request system', []),
+        'session': ('peer request system', ['shared-ring/beacon-layout.h']),
         'bus': ('peer request session system', DBUS),
     }),
     **rooms('daemon/capture', CAPTURE, {
@@ -84,7 +84,7 @@ LAYERS = {
     'client/flame': CLIENT + RESOURCES
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': CLIENT + CONFIG + MESSAGES + PACKING
-    + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    + ['client/heap/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/library': CLIENT + CONFIG
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.

@@ -21,6 +21,7 @@ READ = {
     'org.sonde.profiler1.policy': {'/usr/share/polkit-1/actions'},
     'sonde.rules': {'/etc/polkit-1/rules.d', '/usr/share/polkit-1/rules.d'},
     'sonde.conf': {'/usr/lib/sysusers.d', '/usr/local/lib/sysusers.d'},
+    'sonde-beacon.conf': {'/usr/lib/tmpfiles.d', '/usr/local/lib/tmpfiles.d'},
 }
 
 
@@ -57,15 +58,16 @@ def main():
         outside = [path for path in files.values() if not path.startswith('/opt/sonde/')]
         check(not outside, f'{outside}')
         for name in ('sonde*', 'org.sonde.Profiler1.conf', 'org.sonde.Profiler1.service', 'org.sonde.profiler1.policy',
-                     'sonde.rules', 'sonde.conf'):
+                     'sonde.rules', 'sonde.conf', 'sonde-beacon.conf'):
             check(f'/{name}\n' in said, f'{name} is not to be copied: {said}')
         # The bus drops what it reads of a user who is not there.
         check(said.index('systemd-sysusers\n') < said.index('/org.sonde.Profiler1.conf\n'), said)
 
     with tap.case('folders can be named'), tempfile.TemporaryDirectory() as folder:
         files, said = configure(folder, '--prefix=/usr', '-Dsystemdsystemunitdir=/a', '-Ddbuspolicydir=/b',
-                                '-Ddbussystemservicedir=/c', '-Dpolkitactiondir=/d', '-Dpolkitrulesdir=/e', '-Dsysusersdir=/f')
-        check([os.path.dirname(files[name]) for name in READ] == ['/a', '/b', '/c', '/d', '/e', '/f'], f'{files}')
+                                '-Ddbussystemservicedir=/c', '-Dpolkitactiondir=/d', '-Dpolkitrulesdir=/e', '-Dsysusersdir=/f',
+                                '-Dtmpfilesdir=/g')
+        check([os.path.dirname(files[name]) for name in READ] == ['/a', '/b', '/c', '/d', '/e', '/f', '/g'], f'{files}')
 
     tap.finish()
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import heaptrack
 from system import DEADLINE_S, System, check
 
 CHROMIUM = '/usr/bin/chromium'
@@ -121,8 +122,61 @@ def check_perfetto(text, total):
         check(told and not missing, f'{table}: {sorted(missing)[:5]} of {len(told)}')
 
 
+def sum_of(heap):
+    """sondectl heap's JSON in heaptrack's words."""
+    return {'allocations': heap['allocated']['blocks'], 'temporary': heap['temporary']['blocks'], 'leaked': heap['left']['bytes'],
+            'peak': heap['peak']['bytes']}
+
+
+def read_own_stacks(path, cost):
+    """Those of the program itself: heaptrack brings the C++ library along, which allocates and is in what threads have for their variables;
+    and functions of libc have several names."""
+    stacks = collections.Counter()
+    for stack, number in heaptrack.read_stacks(path, cost).items():
+        own = tuple(frame for frame in stack if frame.endswith('(same-blocks.c)'))
+        if own and not any('pthread_create' in frame for frame in stack):
+            stacks[own] += number
+    return stacks
+
+
+def check_heaptrack(system):
+    """It reads the sums that sondectl heap tells, and has recorded the same itself: what it takes for temporary, too."""
+    program = system.program('tests/system/same-blocks')
+    for arguments, n_disputed in (((), 0), (('--disputed',), 10)):
+        name = f'blocks{len(arguments)}'
+        system.record(f'{name}.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', program, *arguments)
+        heap = sum_of(json.loads(system.sondectl('heap', '--json', system.path(f'{name}.syscap'))))
+        for suffix in ('', '.gz'):
+            system.sondectl('export', '-f', 'heaptrack', '-o', system.path(name + suffix), system.path(f'{name}.syscap'))
+            sums = heaptrack.read_sums(system.path(name + suffix))
+            sums['temporary'] += n_disputed
+            check(sums == heap, f'{name}{suffix}: {sums}, not {heap}')
+        recorded = heaptrack.record(system.path(f'{name}-recorded'), program, *arguments)
+        for cost in heaptrack.COSTS:
+            ours, theirs = read_own_stacks(system.path(name), cost), read_own_stacks(recorded, cost)
+            check(ours == theirs and sum(ours.values()) > 0, f'{cost}: {ours - theirs} more, {theirs - ours} less than recorded')
+        system.note(f'{name}: {heap}')
+
+
+def check_heaptrack_of_two(system):
+    """Of several processes at a time: all blocks, or those of one."""
+    program = system.program('tests/system/same-blocks')
+    system.record('two.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', 'sh', '-c', f'{program}; {program}; exit 0')
+    heap = json.loads(system.sondectl('heap', '--json', system.path('two.syscap')))
+    system.sondectl('export', '-f', 'heaptrack', '-o', system.path('two'), system.path('two.syscap'))
+    sums = heaptrack.read_sums(system.path('two'))
+    check([sums[cost] for cost in ('allocations', 'leaked')] == [heap['allocated']['blocks'], heap['left']['bytes']], f'{sums}: {heap}')
+    for process in heap['processes']:
+        pid = str(process['pid'])
+        one = json.loads(system.sondectl('heap', '--json', '-p', pid, system.path('two.syscap')))
+        system.sondectl('export', '-f', 'heaptrack', '-p', pid, '-o', system.path('one'), system.path('two.syscap'))
+        sums = heaptrack.read_sums(system.path('one'))
+        expected = sum_of(one)
+        check(all(sums[cost] == expected[cost] for cost in ('allocations', 'leaked', 'peak')), f'{pid}: {sums}, not {expected}')
+
+
 def main():
-    system = System(13)
+    system = System(15)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -239,6 +293,14 @@ def main():
         with system.case(name):
             drawing = system.run('dot', '-Tsvg', export('dot'))
             check(NAME in drawing and '</svg>' in drawing, 'nothing is drawn')
+
+    for name, test in (('heaptrack reads the sums of heap, and records the same stacks', check_heaptrack),
+                       ('heaptrack reads several processes, or one of them', check_heaptrack_of_two)):
+        if not shutil.which('heaptrack_print'):
+            system.skip(name, 'heaptrack is not there')
+            continue
+        with system.case(name):
+            test(system)
 
     system.finish()
 

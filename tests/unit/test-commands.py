@@ -109,7 +109,7 @@ def test_preload(folder):
     static = make_program(folder, 'static', elf())
     programs = {static: 'statically linked', make_program(folder, 'script', f'#! {static} -x\n'.encode()): 'statically linked',
                 make_program(folder, 'other', elf(machine=183)): 'another architecture',
-                make_program(folder, 'narrow', elf(machine=3, elf_class=1)): 'another architecture',
+                make_program(folder, 'narrow', elf(machine=3, elf_class=1)): 'a 32-bit program',
                 make_program(folder, 'musl', elf(loader='/lib/ld-musl-x86_64.so.1')): 'musl'}
     if os.getuid() == 0:
         programs[make_program(folder, 'privileged', elf(loader='/lib64/ld-linux-x86-64.so.2'))] = 'gains rights'
@@ -122,6 +122,17 @@ def test_preload(folder):
     for name, word in ((os.path.join(folder, 'none'), 'No such file'), (write(folder, b'text' * 99), 'no library')):
         complaint = check_refused('record', '--memory', '-o', output, '--', good, SONDE_MEMORY_LIBRARY=name)
         check(name in complaint and word in complaint, complaint)
+    # One path for programs of both kinds, to a library for each that is there.
+    config = open(os.path.join(sys.argv[1], 'config.h'), encoding='ascii').read()
+    wide, narrow = (re.search(rf'define SONDE_{name} "([^":]*)', config)[1] for name in ('LIB', 'LIBDIRS_I386'))
+    for directory, data, word in ((wide, elf(loader='/lib64/ld-linux-x86-64.so.2'), 'a 32-bit program'),
+                                  (narrow, elf(machine=3, elf_class=1), 'statically linked')):
+        if directory:
+            os.makedirs(os.path.join(folder, directory))
+            make_program(folder, os.path.join(directory, 'any.so'), data)
+            complaint = check_refused('record', '--memory', '-o', output, '--', os.path.join(folder, 'narrow'),
+                                      SONDE_MEMORY_LIBRARY=os.path.join(folder, '$LIB/any.so'))
+            check(word in complaint, complaint)
     check(not os.path.exists(output), 'a capture was begun')
 
 
@@ -130,6 +141,10 @@ def test_choices(folder):
     for command, *arguments, wanted in (
             ('report', '--by', 'modle', path, 'did you mean module?'), ('report', '--flt', path, 'did you mean --flat?'),
             ('export', '-f', 'speedscop', path, 'did you mean speedscope?'), ('export', path, '--format: folded, speedscope'),
+            ('export', '-f', 'heaptrack', path, 'the capture has no allocations'),
+            ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
+            ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
+            ('export', '-f', 'folded', '-p', '1', path, 'for heaptrack'),
             ('heap', '--by', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),
             ('record', '--memory', 'sampled', '--', 'true', '--memory=sampled'), ('help', 'repot', 'did you mean report?')):
@@ -153,6 +168,7 @@ def test_optional(folder):
     path = write(folder, seeds.capture([]))
     check('tells nothing of the heap' in check_refused('heap', '--temporary', path), 'the capture was taken for a duration')
     check('takes a duration' in check_refused('heap', '--temporary=soon', path), 'a value behind a = counts')
+    check('exclude each other' in check_refused('heap', '--lines', '--no-lines', path), 'lines or none')
 
 
 def test_locale(folder):

@@ -56,12 +56,15 @@ make_capture (void)
 }
 
 static char *
-export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
+export_process_as (
+    CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gint64 pid, gsize *size_bytes)
 {
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, &error);
+  g_autoptr (SondeExportSource) source
+      = func == sonde_export_heaptrack ? sonde_export_source_new_heap (path, pid, NULL, &error)
+                                       : sonde_export_source_new (path, NULL, &error);
   g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
   char *text = NULL;
 
@@ -75,6 +78,12 @@ export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize
   g_unlink (out_path);
   remove_file (path);
   return text;
+}
+
+static char *
+export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
+{
+  return export_process_as (capture, func, unit, -1, size_bytes);
 }
 
 static void
@@ -487,6 +496,152 @@ walks_every_stack (void)
   g_assert_nonnull (strstr (text->str, "4,=3\n"));
 }
 
+/* --- heaptrack --- */
+
+#define HEAP_NS  10001000 /* 10 ms after the start */
+#define BLOCK_NS 1000000
+
+static void
+allocate (CaptureBuilder *self, gint32 pid, gint32 tid, gint64 n, guint64 address, gint64 size)
+{
+  SondeFrameOrigin origin = at (pid, HEAP_NS + n * BLOCK_NS);
+  const uint64_t addrs[] = { JIT (2), JIT (1) };
+
+  ADD (sonde_writer_add_allocation (self->writer, &origin, tid, address, size, addrs,
+                                    size > 0 ? G_N_ELEMENTS (addrs) : 0));
+}
+
+static CaptureBuilder *
+begin_heap (void)
+{
+  CaptureBuilder *self = capture_builder_new ();
+
+  add_process (self, 10, "prog --all\n");
+  add_jit_name (self, JIT (1), "main");
+  add_jit_name (self, JIT (2), "a_function_of_its_own");
+  return self;
+}
+
+/* Lengths and numbers are hexadecimal; pair 0 has no blocks; times come in steps. */
+static void
+logs_blocks_for_heaptrack (void)
+{
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  g_autofree char *text = NULL;
+
+  allocate (capture, 10, 11, 0, 0x5000, 32);
+  allocate (capture, 10, 11, 5, 0x5000, 0);
+  allocate (capture, 10, 11, 40, 0x6000, 48);
+  allocate (capture, 10, 12, 1, 0x7000, 32); /* another thread's ring was read later */
+  allocate (capture, 10, 12, 41, 0x7000, 0);
+  allocate (capture, 10, 12, 42, 0x9000, 0); /* nothing is known of it */
+  text = export_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, NULL);
+  g_assert_cmpstr (text, ==,
+                   "v 10400 3\nX prog --all\\n\n"
+                   "s 4 main\ni e000000000000001 0 1 0 0\nt 1 0\n"
+                   "s 15 a_function_of_its_own\ni e000000000000002 0 2 0 0\nt 2 1\n"
+                   "a 0 2\na 20 2\nc a\n+ 1\n+ 1\n- 1\n"
+                   "a 30 2\nc 32\n+ 2\n- 1\nc 33\n");
+}
+
+static void
+tells_heaptrack_of_each_process (void)
+{
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  g_autofree char *text = NULL;
+  g_autofree char *other = NULL;
+
+  add_process (capture, 20, "other");
+  allocate (capture, 10, 11, 0, 0x5000, 32);
+  allocate (capture, 20, 20, 1, 0x5000, 32);
+  allocate (capture, 20, 20, 2, 0x5000, 32); /* its free is missing */
+  text = export_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, NULL);
+  g_assert_cmpstr (text, ==,
+                   "v 10400 3\nX prog --all\\n\n"
+                   "s 7 prog-10\ni 0 0 1 0 0\nt 1 0\n"
+                   "s 4 main\ni e000000000000001 0 2 0 0\nt 2 1\n"
+                   "s 15 a_function_of_its_own\ni e000000000000002 0 3 0 0\nt 3 2\n"
+                   "a 0 3\na 20 3\nc a\n+ 1\n"
+                   "s 8 other-20\ni 0 0 4 0 0\nt 4 0\nt 2 4\nt 3 5\n"
+                   "a 20 6\n+ 2\n- 2\n+ 2\nc c\n");
+  other = export_process_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, 20, NULL);
+  g_assert_cmpstr (other, ==,
+                   "v 10400 3\nX other\n"
+                   "s 4 main\ni e000000000000001 0 1 0 0\nt 1 0\n"
+                   "s 15 a_function_of_its_own\ni e000000000000002 0 2 0 0\nt 2 1\n"
+                   "a 0 2\na 20 2\nc b\n+ 1\n- 1\n+ 1\nc c\n");
+}
+
+/* The table of stacks and sizes begins anew; what is told again counts the same. */
+static void
+tells_heaptrack_again_what_it_forgot (void)
+{
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  g_autofree char *text = NULL;
+  const char *again;
+
+  for (guint i = 1; i <= (1u << 18) + 1; i++)
+    allocate (capture, 10, 11, 0, 0x5000 + 8 * (guint64) i, i);
+  allocate (capture, 10, 11, 0, 0x5008, 0);
+  text = export_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, NULL);
+  again = strstr (text, "\na 1 2\n");
+  g_assert_nonnull (again);
+  g_assert_cmpstr (again, !=, "");
+  g_assert_true (g_str_has_suffix (again + 1, "\na 40001 2\n+ 40001\na 1 2\n- 40002\n"));
+}
+
+/* A block of 32 bytes, sampled once in 4,096, stands for 128.5 of them. */
+static void
+tells_heaptrack_what_samples_stand_for (void)
+{
+  const char *settings = "[sonde]\nmemory=sampled\nmemory-interval=4096\n";
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  SondeFrameOrigin origin = at (-1, 1000);
+  g_autofree char *text = NULL;
+
+  ADD (sonde_writer_add_metadata (capture->writer, &origin, SONDE_CAPTURE_SETTINGS, settings,
+                                  strlen (settings)));
+  allocate (capture, 10, 11, 0, 0x5000, 32);
+  text = export_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, NULL);
+  g_assert_nonnull (strstr (text, "once in 4096\n"));
+  g_assert_true (g_str_has_suffix (text, "a 0 2\na 1010 2\nc a\n+ 1\n"));
+}
+
+/* Stacks are numbered in order of time, which what came since would change. */
+static void
+tells_heaptrack_of_no_more_than_was_named (void)
+{
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeExportSource) source = NULL;
+  g_autoptr (SondeExportOutput) output = NULL;
+  const GByteArray *bytes;
+  char *path;
+
+  allocate (capture, 10, 11, 5, 0x5000, 32);
+  path = write_file (capture, -1);
+  source = sonde_export_source_new_heap (path, -1, NULL, &error);
+  g_assert_no_error (error);
+  add_process (capture, 20, "other");
+  allocate (capture, 20, 20, 1, 0x7000, 64);
+  bytes = capture_bytes (capture);
+  g_file_set_contents (path, (const char *) bytes->data, bytes->len, &error);
+  g_assert_no_error (error);
+  output = sonde_export_output_new ("/dev/null", FALSE, &error);
+  g_assert_true (sonde_export_heaptrack (source, SONDE_UNIT_SAMPLES, output, &error));
+  g_assert_true (g_str_has_suffix (output->text->str, "a 0 2\na 20 2\nc f\n+ 1\n"));
+  remove_file (path);
+}
+
+static void
+tells_heaptrack_nothing_of_no_heap (void)
+{
+  g_autoptr (CaptureBuilder) capture = begin_heap ();
+  g_autofree char *text = export_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, NULL);
+
+  g_assert_cmpstr (text, ==, "v 10400 3\n");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -508,5 +663,15 @@ main (int argc, char **argv)
   g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
+  g_test_add_func ("/export/heaptrack/is-told-nothing-of-no-heap",
+                   tells_heaptrack_nothing_of_no_heap);
+  g_test_add_func ("/export/heaptrack/gets-a-log-of-blocks", logs_blocks_for_heaptrack);
+  g_test_add_func ("/export/heaptrack/is-told-what-samples-stand-for",
+                   tells_heaptrack_what_samples_stand_for);
+  g_test_add_func ("/export/heaptrack/is-told-of-no-more-than-was-named",
+                   tells_heaptrack_of_no_more_than_was_named);
+  g_test_add_func ("/export/heaptrack/is-told-of-each-process", tells_heaptrack_of_each_process);
+  g_test_add_func ("/export/heaptrack/is-told-again-what-was-forgotten",
+                   tells_heaptrack_again_what_it_forgot);
   return g_test_run ();
 }

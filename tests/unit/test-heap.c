@@ -498,6 +498,48 @@ threads_come_in_runs (void)
 
 /* A worker tells of a process when it is sampled, which may be after it allocated. */
 static void
+append_turn (SondeHeapBlockTurn turn,
+             guint32 stack,
+             const SondeHeapAmount *amount,
+             gint64 time_ns,
+             gpointer user_data)
+{
+  g_string_append_printf (user_data, "%c%.0f@%" G_GINT64_FORMAT " ", "+-?"[turn], amount -> bytes,
+                          time_ns);
+}
+
+/* What is told of blocks adds up to the sums, also where there is no room to follow one. */
+static void
+blocks_are_told_one_by_one (void)
+{
+  SondeBudget budget;
+  g_autoptr (GString) turns = g_string_new (NULL);
+  const SondeHeapTrackerOptions options = { .temporary_ns = -1,
+                                            .moments_ns = { G_MAXINT64, G_MAXINT64 },
+                                            .budget = &budget,
+                                            .block = append_turn,
+                                            .user_data = turns };
+  g_autoptr (SondeHeapTracker) tracker = sonde_heap_tracker_new (&options);
+  const SondeHeapEvent events[]
+      = { { .time_ns = 1, .address = 0x10, .size_bytes = 7 },
+          { .time_ns = 2, .address = 0x20, .size_bytes = 8 }, /* without room */
+          { .time_ns = 3, .address = 0x20, .stack = 1 },
+          { .time_ns = 4, .address = 0x10, .size_bytes = 9 }, /* its free is missing */
+          { .time_ns = 5, .address = 0x10, .stack = 1 },
+          { .time_ns = 6, .address = 0x30, .size_bytes = 5 } };
+
+  sonde_budget_init (&budget);
+  budget.left[SONDE_LIMIT_BLOCKS] = 1;
+  sonde_heap_tracker_ensure_thread (tracker, PID, PID);
+  sonde_heap_tracker_add_stack (tracker, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (events); i++)
+    sonde_heap_tracker_take (tracker, &events[i]);
+  sonde_heap_tracker_finish (tracker);
+  g_assert_cmpstr (turns->str, ==, "+7@1 ?8@2 -7@4 +9@4 -9@5 +5@6 ");
+  g_assert_cmpuint (tracker->totals.n_unknown_freed, ==, 1);
+}
+
+static void
 names_may_come_late (void)
 {
   SondeFrameOrigin early = at (PID, 2000);
@@ -580,6 +622,7 @@ main (int argc, char **argv)
   g_test_add_func ("/heap/an-exec-begins-an-empty-heap", an_exec_begins_an_empty_heap);
   g_test_add_func ("/heap/an-exit-ends-a-heap-and-its-pid-may-come-again",
                    an_exit_ends_a_heap_and_its_pid_may_come_again);
+  g_test_add_func ("/heap/tells-of-each-block", blocks_are_told_one_by_one);
   g_test_add_func ("/heap/names-may-come-late", names_may_come_late);
   g_test_add_func ("/heap/allocations-belong-to-the-program-of-their-time",
                    allocations_belong_to_the_program_of_their_time);

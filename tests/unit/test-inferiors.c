@@ -329,8 +329,8 @@ check_pause (void)
   worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
   summary = worker_finish (&worker);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_REFUSED], ==, 1);
-  /* Behind the end of the session there are no events. */
-  g_assert_cmpint (program_mark (&native, "no"), ==, -EAGAIN);
+  /* Behind the end of the session there are no events, and its ring is to be given back. */
+  g_assert_cmpint (program_mark (&native, "no"), ==, -ECHILD);
   program_close (&native, FALSE);
   program_close (&sysprof, FALSE);
   worker_clear (&worker);

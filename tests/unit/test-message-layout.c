@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "51855936a674763fb11874f8ac1bc3d835011a8e9c92868d0f5f58521c635c79"
+#define DIGEST  "5c0ddfc4a0e6c93e632ec6e28c38bd524dff207d630bc153694d6b46dc860d7d"
 
 typedef struct
 {
@@ -298,7 +298,7 @@ static const struct
         FIELD (SondeMessageJoin, header),
         FIELD (SondeMessageJoin, request_id),
         FIELD (SondeMessageJoin, pid),
-        FIELD (SondeMessageJoin, padding),
+        FIELD (SondeMessageJoin, is_called),
     } },
   { "SondeMessageJoined",
     sizeof (SondeMessageJoined),
@@ -405,6 +405,9 @@ static const struct
   VALUE (SONDE_STATISTIC_EVENTS_WAITED_US),
   VALUE (SONDE_STATISTIC_TARGET_STUCK),
   VALUE (SONDE_STATISTIC_RINGS_REFUSED),
+  VALUE (SONDE_STATISTIC_PROGRAMS_32_BIT),
+  VALUE (SONDE_STATISTIC_PROGRAMS_STATIC),
+  VALUE (SONDE_STATISTIC_PROGRAMS_WITHOUT_LIBRARY),
   VALUE (SONDE_N_STATISTICS),
 };
 

@@ -710,6 +710,40 @@ test_named (void)
   waitpid (before, NULL, 0);
 }
 
+/* Who is called is fewer than who may be looked at. */
+static void
+test_called (void)
+{
+  uid_t stranger = getuid () == NOBODY ? 1 : NOBODY;
+  g_autoptr (SondeProcBroker) ours = sonde_proc_broker_new (getuid (), SONDE_SCOPE_TARGETS, FALSE);
+  g_autoptr (SondeProcBroker) theirs = sonde_proc_broker_new (stranger, SONDE_SCOPE_TARGETS, FALSE);
+  g_autoptr (SondeProcBroker) unit = sonde_proc_broker_new (getuid (), SONDE_SCOPE_UNIT, FALSE);
+  g_autoptr (SondeProcBroker) machine = sonde_proc_broker_new (stranger, SONDE_SCOPE_SYSTEM, FALSE);
+  g_autoptr (SondeTarget) target = sonde_target_new (sonde_asked_target_new_unproven (getpid ()));
+  pid_t child = spawn_waiting ();
+
+  /* A proof of ours is what lets the owner of the session see others of his. */
+  if (getuid () == 0)
+    {
+      g_assert_cmpint (sonde_proc_broker_check (ours, child, FALSE), ==, 0);
+      g_assert_cmpint (sonde_proc_broker_check (unit, child, FALSE), ==, 0);
+    }
+  g_assert_cmpint (sonde_proc_broker_check (ours, child, TRUE), ==, -EPERM);
+  g_assert_cmpint (sonde_proc_broker_check (unit, child, TRUE), ==, -EPERM);
+  g_assert_cmpint (sonde_proc_broker_check (machine, child, TRUE), ==, 0);
+  allow_self (ours);
+  g_assert_cmpint (sonde_proc_broker_check (ours, getpid (), TRUE), ==, 0);
+  g_assert_cmpint (sonde_proc_broker_check (ours, child, TRUE), ==, 0);
+  g_assert_cmpint (sonde_proc_broker_check (ours, getppid (), TRUE), ==, -EPERM);
+  /* A session of targets follows no process that is not its owner's. */
+  g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = stranger }, NULL));
+  sonde_proc_broker_allow (theirs, target);
+  g_assert_cmpint (sonde_proc_broker_check (theirs, getpid (), TRUE), ==, -EPERM);
+  kill (child, SIGKILL);
+  waitpid (child, NULL, 0);
+  g_assert_cmpint (sonde_proc_broker_check (ours, child, TRUE), ==, -ESRCH);
+}
+
 /* Returns when starts of processes are told by another number than they would be now. */
 static void
 wait_for_a_tick (void)
@@ -823,6 +857,7 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/scope/process/refuses-root-what-it-did-not-name", test_pids_of_root);
   g_test_add_func ("/scope/process/knows-named-ones-and-their-children", test_named);
+  g_test_add_func ("/scope/process/takes-who-is-called-if-it-follows-him", test_called);
   g_test_add_func ("/scope/process/knows-children-that-a-session-follows", test_children);
   g_test_add_func ("/scope/stat-of-target/refuses-what-the-kernel-closes", test_stat_of_undumpable);
   g_test_add_func ("/scope/stat-of-target/opens-it-for-its-session-alone", test_stat_of_target);

@@ -960,6 +960,9 @@ sonde_inferiors_end (SondeInferiors *self)
       ProgramRing *ring = g_ptr_array_index (self->rings, last);
 
       count_ring (self, ring, TRUE);
+      /* Its program gives it back, and is as it was before the session. */
+      sonde_ring_reader_leave (ring->reader);
+      ring->dead_us = g_get_monotonic_time ();
       close_ring (self, last, FALSE);
     }
   for (guint i = 0; i < self->inferiors->len; i++)

@@ -602,6 +602,7 @@ static const SondeOptionRow rows[] = {
     .max = SONDE_LIMIT_MEMORY_INTERVAL },
   { "memory-wait", "u", AT (asked.memory_wait_us), .normal = 100000,
     .max = SONDE_LIMIT_MEMORY_WAIT_US },
+  { "collectors", "b", AT (collectors), .normal = FALSE },
   { "counters", "as", AT (asked.counters), .words = counters_names, .flags = FOR_POLKIT },
   { "format", "s", AT (format), .words = format_names },
   { "buffer-size", "u", AT (buffer_size_bytes), .normal = SONDE_LIMIT_SINK_BUFFER,

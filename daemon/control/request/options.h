@@ -61,6 +61,7 @@ typedef struct
   guint buffer_size_bytes; /* of the first stream */
   char *label;             /* [A-Za-z0-9_.-]{1,64} */
   guint format;            /* 0: syscap */
+  gboolean collectors;     /* running programs are called for marks, counters and log lines */
 } SondeOptions;
 
 /**

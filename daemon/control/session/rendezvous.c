@@ -165,6 +165,7 @@ on_readable (gint fd, GIOCondition condition, gpointer user_data)
 {
   Visit *visit = user_data;
   SondeRendezvous *self = visit->rendezvous;
+  static const guint8 no_key[SONDE_CONTROL_KEY_BYTES];
   SondeControlJoin join;
 
   visit->source = 0;
@@ -173,6 +174,7 @@ on_readable (gint fd, GIOCondition condition, gpointer user_data)
       SondeGuest *guest = g_steal_pointer (&visit->guest);
 
       memcpy (guest->key, join.key, sizeof guest->key);
+      guest->is_called = memcmp (join.key, no_key, sizeof no_key) == 0;
       self->handler->met (guest, self->user_data);
     }
   g_hash_table_remove (self->visits, visit);
@@ -384,6 +386,12 @@ sonde_rendezvous_free (SondeRendezvous *self)
   sonde_clear_fd (&self->fd);
   g_free (self->address);
   g_free (self);
+}
+
+const char *
+sonde_rendezvous_address (const SondeRendezvous *self)
+{
+  return self->address;
 }
 
 char *

@@ -10,9 +10,9 @@
  * SECTION: rendezvous
  *
  * Who connects is a *guest*: any process of the machine. He is sent a nonce, and answers with it
- * and the key of a session (shared-ring/control-message.h). His number is the kernel's word, twice:
- * of who has connected, and of who has answered; and his pidfd was opened in between and lives, so
- * that it was the same process's number all the time.
+ * and the key of a session, or without one if the beacon calls (shared-ring/control-message.h). His
+ * number is the kernel's word, twice: of who has connected, and of who has answered; and his pidfd
+ * was opened in between and lives, so that it was the same process's number all the time.
  *
  * Nobody is waited for, and a guest costs himself only: connections of a uid come at a rate
  * (SONDE_LIMIT_GUEST_*), have a share of the places, and a time to answer. What else a message of
@@ -28,6 +28,9 @@ typedef struct
   pid_t pid;
   uid_t uid;
   guint8 key[SONDE_CONTROL_KEY_BYTES];
+  gboolean is_called;  /* he has none: the beacon has called him */
+  gboolean is_awaited; /* by one that had no time for him */
+  guint64 before_id;   /* of the last session that has not taken him; 0: none was asked */
 } SondeGuest;
 
 /* Accepts NULL, and NULL members. */
@@ -69,6 +72,8 @@ SondeRendezvous *sonde_rendezvous_new (int fd,
 void sonde_rendezvous_free (SondeRendezvous *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRendezvous, sonde_rendezvous_free)
 
+/* Where it is: "@NAME" of an abstract socket, else a path. */
+const char *sonde_rendezvous_address (const SondeRendezvous *self);
 /* What SONDE_RENDEZVOUS is to be in the environment of programs of the session of @key, in
  * hexadecimal digits: (transfer full) */
 char *sonde_rendezvous_describe (const SondeRendezvous *self, const char *key);

@@ -161,20 +161,58 @@ sonde_session_turn_away (SondeSession *self)
               "this user's come too often");
 }
 
-/* @error: an errno */
+/* @guest: taken; @error: an errno */
 static void
-refuse_guest (SondeSession *self, const SondeGuest *guest, int error)
+refuse_guest (SondeSession *self, SondeGuest **guest, int error)
 {
-  sonde_guest_answer (guest, -error);
+  if ((*guest)->is_called)
+    {
+      self->handler->passed_on (self, g_steal_pointer (guest), error, self->user_data);
+      return;
+    }
+  sonde_guest_answer (*guest, -error);
   if (error != ESRCH) /* else it is gone, the session or the program */
     tell_count (self, ++self->n_refused, "Programs that asked to be recorded and are not",
                 error == EPERM ? "they are not of this session" : g_strerror (error));
 }
 
+/* A session of `launch` has a command, which inherits. What is asked for by names, or by root, may
+ * be of any user; else it is the owner's, as its proofs are. */
+gboolean
+sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish)
+{
+  const SondeAsked *asked = &self->options->asked;
+  guint32 producers = 0;
+
+  if (asked->memory != SONDE_MEMORY_OFF)
+    producers |= 1u << SONDE_PRODUCER_MEMORY;
+  if (self->options->collectors)
+    producers |= 1u << SONDE_PRODUCER_APPLICATION;
+  if (producers == 0 || asked->scope == SONDE_SCOPE_LAUNCH
+      || !sonde_session_is_in (self, SONDE_STATES_LIVE) || self->broker == NULL)
+    return FALSE;
+  *wish = (SondeBeaconWish){ .reason = self->facts->id << 16 | (self->n_grown & 0xffff),
+                             .producers = producers,
+                             .is_all
+                             = asked->scope != SONDE_SCOPE_TARGETS || self->facts->owner_uid == 0,
+                             .uid = self->facts->owner_uid };
+  return TRUE;
+}
+
+void
+sonde_session_tell_uncalled (SondeSession *self)
+{
+  sonde_session_note (self,
+                      "Programs that run already are not called, as this service has no beacon: "
+                      "only those are recorded that get a control socket",
+                      NULL);
+}
+
 void
 sonde_session_meet (SondeSession *self, SondeGuest *guest)
 {
-  SondeMessageJoin message = { .header.type = SONDE_MESSAGE_JOIN, .pid = guest->pid };
+  SondeMessageJoin message
+      = { .header.type = SONDE_MESSAGE_JOIN, .pid = guest->pid, .is_called = guest->is_called };
   g_autoptr (SondeGuest) taken = guest;
   int refusal = 0;
   Join *join;
@@ -189,7 +227,7 @@ sonde_session_meet (SondeSession *self, SondeGuest *guest)
     refusal = ESRCH;
   if (refusal != 0)
     {
-      refuse_guest (self, taken, refusal);
+      refuse_guest (self, &taken, refusal);
       return;
     }
   join = g_new0 (Join, 1);
@@ -200,20 +238,23 @@ sonde_session_meet (SondeSession *self, SondeGuest *guest)
 
 /* The number was that guest's when the broker looked at its process, if he is still alive. */
 static void
-let_in (SondeSession *self, SondeGuest *guest)
+let_in (SondeSession *self, SondeGuest **place)
 {
   SondeMessageHeader message = { .type = SONDE_MESSAGE_PROGRAM };
+  SondeGuest *guest = *place;
   int fd;
 
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
-    refuse_guest (self, guest, ESRCH);
+    refuse_guest (self, place, ESRCH);
   else if (sonde_peer_is_behind (self->worker))
-    refuse_guest (self, guest, EAGAIN);
+    refuse_guest (self, place, EAGAIN);
   else if (sonde_guest_is_alive (guest) && sonde_guest_answer (guest, 0))
     {
       fd = sonde_steal_fd (&guest->fd);
       sonde_peer_send (self->worker, &message, sizeof message, &fd, 1, NULL);
     }
+  else if (guest->is_called)
+    refuse_guest (self, place, EAGAIN); /* he has waited in vain, or is gone */
 }
 
 static gboolean
@@ -236,9 +277,9 @@ on_joined (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
   join = at->data;
   g_queue_delete_link (&self->joins, at);
   if (message->status == 0)
-    let_in (self, join->guest);
+    let_in (self, &join->guest);
   else
-    refuse_guest (self, join->guest, message->status);
+    refuse_guest (self, &join->guest, message->status);
   join_free (join);
   return TRUE;
 }
@@ -429,10 +470,17 @@ on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
     }
   task = g_steal_pointer (&addition->task);
   addition_free (addition);
-  if (task != NULL && is_good (data, &refusal))
+  if (is_good (data, &refusal))
+    {
+      self->n_grown++;
+      self->handler->grew (self, self->user_data);
+    }
+  if (task != NULL && refusal == NULL)
     g_task_return_boolean (task, TRUE);
   else if (task != NULL)
     g_task_return_error (task, refusal);
+  else
+    g_clear_error (&refusal);
   sonde_session_save (self);
   return TRUE;
 }

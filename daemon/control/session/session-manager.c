@@ -145,6 +145,12 @@ struct SondeSessionManager
   SondeUidRate *starts;
   SondeUidRate *additions;
   SondeRendezvous *rendezvous; /* NULL: programs have what they inherit alone */
+  SondeBeaconPage *beacon;     /* NULL: those that run already are not called */
+  guint calling;               /* source, while what is called for may have changed */
+  guint call_again;            /* timer: for those who could not come */
+  gboolean has_left;           /* a session since the last call: its programs are to look */
+  gboolean is_calling;         /* some session wants programs */
+  gboolean has_missed;         /* somebody could not come since the last call, as far as is known */
   guint64 last_id;
   Memory memories[SONDE_LIMIT_REMEMBERED]; /* by number, the newest in the place of older ones */
   GSource *reaper;                         /* frees the dead outside their own callbacks */
@@ -189,6 +195,11 @@ sonde_session_manager_free (SondeSessionManager *self)
   if (self == NULL)
     return;
   g_clear_handle_id (&self->shutdown_timer, g_source_remove);
+  g_clear_handle_id (&self->calling, g_source_remove);
+  g_clear_handle_id (&self->call_again, g_source_remove);
+  if (self->beacon != NULL)
+    sonde_beacon_page_set (self->beacon, NULL, 0);
+  g_clear_pointer (&self->beacon, sonde_beacon_page_free);
   g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
   if (self->reaper != NULL)
     g_source_destroy (self->reaper);
@@ -221,11 +232,116 @@ find_by_key (SondeSessionManager *self, const SondeGuest *guest)
   return NULL;
 }
 
+/* --- programs that are called --- */
+
+static gboolean on_call_again (gpointer user_data);
+
+static gboolean
+on_calling (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  g_autoptr (GArray) wishes = g_array_new (FALSE, FALSE, sizeof (SondeBeaconWish));
+  GHashTableIter iter;
+  gpointer session;
+  SondeBeaconWish wish;
+
+  self->calling = 0;
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (sonde_session_wants_programs (session, &wish))
+      g_array_append_val (wishes, wish);
+  self->is_calling = wishes->len > 0;
+  if (sonde_beacon_page_set (self->beacon, (const SondeBeaconWish *) (void *) wishes->data,
+                             wishes->len))
+    self->has_missed = TRUE;
+  else if (self->has_left)
+    sonde_beacon_page_repeat (self->beacon);
+  self->has_left = FALSE;
+  self->has_missed = self->has_missed && self->is_calling;
+  if (self->has_missed && self->call_again == 0)
+    self->call_again = g_timeout_add (SONDE_LIMIT_CALL_MS, on_call_again, self);
+  return G_SOURCE_REMOVE;
+}
+
+/* Who found the queue full, or waited in vain, is known to nobody: all are asked once more. */
+static gboolean
+on_call_again (gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+
+  self->call_again = 0;
+  self->has_missed = FALSE;
+  sonde_beacon_page_repeat (self->beacon);
+  return G_SOURCE_REMOVE;
+}
+
+/* What changes together is called for once. */
+static void
+call_programs (SondeSessionManager *self)
+{
+  if (self->beacon != NULL && self->calling == 0)
+    self->calling = g_idle_add (on_calling, self);
+}
+
+/* The youngest that nobody was asked for yet, of those whose programs he may be. */
+static SondeSession *
+find_caller (SondeSessionManager *self, const SondeGuest *guest)
+{
+  SondeSession *found = NULL;
+  guint64 best = 0;
+  GHashTableIter iter;
+  gpointer session;
+  SondeBeaconWish wish;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    {
+      guint64 id = sonde_session_facts (session)->id;
+
+      if (id <= best || (guest->before_id != 0 && id >= guest->before_id)
+          || !sonde_session_wants_programs (session, &wish)
+          || !(wish.is_all || wish.uid == guest->uid))
+        continue;
+      best = id;
+      found = session;
+    }
+  return found;
+}
+
+/* He may be another session's; one that had no time for him calls again. */
+static void
+on_passed_on (SondeSession *session, SondeGuest *guest, int error, gpointer user_data)
+{
+  SondeSessionManager *self = user_data;
+  g_autoptr (SondeGuest) taken = guest;
+  SondeSession *next;
+
+  if (error != EPERM && error != ESRCH)
+    {
+      self->has_missed = TRUE;
+      call_programs (self);
+      taken->is_awaited = TRUE;
+    }
+  taken->before_id = sonde_session_facts (session)->id;
+  next = find_caller (self, taken);
+  if (next != NULL)
+    sonde_session_meet (next, g_steal_pointer (&taken));
+  else
+    sonde_guest_answer (taken, taken->is_awaited ? -EAGAIN : -EPERM);
+}
+
+static void
+on_grew (SondeSession *session, gpointer user_data)
+{
+  call_programs (user_data);
+}
+
 static void
 on_met (SondeGuest *guest, gpointer user_data)
 {
   g_autoptr (SondeGuest) taken = guest;
-  SondeSession *session = find_by_key (user_data, guest);
+  SondeSession *session
+      = guest->is_called ? find_caller (user_data, guest) : find_by_key (user_data, guest);
 
   if (session != NULL)
     sonde_session_meet (session, g_steal_pointer (&taken));
@@ -245,6 +361,8 @@ on_turned_away (uid_t uid, gpointer user_data)
   while (g_hash_table_iter_next (&iter, NULL, &session))
     if (sonde_session_facts (session)->owner_uid == uid)
       sonde_session_turn_away (session);
+  self->has_missed = TRUE;
+  call_programs (self);
 }
 
 gboolean
@@ -254,6 +372,14 @@ sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error)
 
   self->rendezvous = sonde_rendezvous_new (fd, &handler, self, error);
   return self->rendezvous != NULL;
+}
+
+gboolean
+sonde_session_manager_light_beacon (SondeSessionManager *self, const char *path, GError **error)
+{
+  self->beacon = sonde_beacon_page_open (path, sonde_rendezvous_address (self->rendezvous), error);
+  call_programs (self);
+  return self->beacon != NULL;
 }
 
 static gboolean
@@ -370,6 +496,7 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
 {
   SondeSessionManager *self = user_data;
   g_autoptr (GTask) task = NULL;
+  SondeBeaconWish wish;
   Started *started;
 
   if (!g_hash_table_steal_extended (self->starting, session, NULL, (gpointer *) &task))
@@ -379,6 +506,9 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
       g_task_return_error (task, g_error_copy (error));
       return;
     }
+  call_programs (self);
+  if (self->beacon == NULL && sonde_session_wants_programs (session, &wish))
+    sonde_session_tell_uncalled (session);
   started = g_new0 (Started, 1);
   started->id = sonde_session_facts (session)->id;
   started->capture_fd = capture_fd;
@@ -390,6 +520,7 @@ on_state_changed (SondeSession *session, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
 
+  call_programs (self);
   self->handler->state_changed (session, self->user_data);
 }
 
@@ -402,6 +533,8 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 
   g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
   sonde_accounts_remove (self->accounts, session);
+  self->has_left = TRUE;
+  call_programs (self);
   if (has_started)
     self->handler->ended (session, self->user_data);
   if (has_started && sonde_session_facts (session)->is_lasting)
@@ -425,6 +558,8 @@ on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
 static const SondeSessionHandler session_handler = { .started = on_started,
                                                      .state_changed = on_state_changed,
                                                      .ended = on_ended,
+                                                     .grew = on_grew,
+                                                     .passed_on = on_passed_on,
                                                      .dismissed = on_dismissed };
 
 static void
@@ -435,6 +570,7 @@ insert (SondeSessionManager *self, SondeSession *session)
   self->memories[id % SONDE_LIMIT_REMEMBERED]
       = (Memory){ .id = id, .owner_uid = sonde_session_facts (session)->owner_uid };
   g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), session);
+  call_programs (self);
   sonde_accounts_add (self->accounts, session);
 }
 
@@ -492,6 +628,10 @@ sonde_session_manager_leave (SondeSessionManager *self)
 
   /* Sessions let go of their files here, and go on. */
   g_clear_handle_id (&self->tidy_timer, g_source_remove);
+  g_clear_handle_id (&self->calling, g_source_remove);
+  g_clear_handle_id (&self->call_again, g_source_remove);
+  /* They call on, too. */
+  g_clear_pointer (&self->beacon, sonde_beacon_page_free);
   g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
   for (GList *item = starting; item != NULL; item = item->next)
     sonde_session_abort (item->data, "The service is being restarted");

@@ -33,6 +33,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
  * taken over, find them: see rendezvous.h. Errors: those of sonde_rendezvous_new() */
 gboolean sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error);
 
+/* @path: of the beacon: programs that run already are called by it to come there, for sessions that
+ * want them. Errors: those of sonde_beacon_page_open(); programs that run are not called then */
+gboolean
+sonde_session_manager_light_beacon (SondeSessionManager *self, const char *path, GError **error);
+
 /* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
 void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);
 /* Leaves them to the next one: their workers go on, and nobody is told of an end. */

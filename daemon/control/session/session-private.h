@@ -36,6 +36,7 @@ struct SondeSession
   guint64 n_joins;       /* that it was asked about */
   guint64 n_refused;     /* programs that were told no */
   guint64 n_turned_away; /* connections that were not taken */
+  guint32 n_grown;       /* times that its scope got more processes */
   guint end;             /* of one that failed without a worker */
   SondeSessionOutput *output;
   GPtrArray *stops;          /* GTask: unanswered Stop calls */

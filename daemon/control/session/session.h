@@ -5,6 +5,7 @@
 #include <gio/gio.h>
 #include <sys/types.h>
 
+#include "daemon/control/session/beacon.h"
 #include "daemon/control/session/rendezvous.h"
 #include "daemon/control/system/caller.h"
 #include "daemon/control/session/capture-store.h"
@@ -25,6 +26,10 @@ typedef struct
   void (*state_changed) (SondeSession *session, gpointer user_data);
   /* Finished or failed, and its worker is reaped. @has_started: somebody knows of it */
   void (*ended) (SondeSession *session, gboolean has_started, gpointer user_data);
+  /* It has processes that it had not when sonde_session_wants_programs() was asked. */
+  void (*grew) (SondeSession *session, gpointer user_data);
+  /* @guest: (transfer full): who was called, and is none of its programs. @error: an errno */
+  void (*passed_on) (SondeSession *session, SondeGuest *guest, int error, gpointer user_data);
   /* It needs its broker no more. @broker: (transfer full): not gone yet */
   void (*dismissed) (SondeSession *session, SondePeer *broker, gpointer user_data);
 } SondeSessionHandler;
@@ -122,8 +127,14 @@ int sonde_session_open_control (SondeSession *self, GError **error);
 
 /* @description: (transfer full) (nullable): of where its programs find it */
 void sonde_session_set_rendezvous (SondeSession *self, char *description);
-/* @guest: (transfer full): who knows its key. If its broker says that he may be one of its programs
- * he is the worker's; else he is told that he is not, and the capture says so. */
+/* Whether programs that run already are called for it, which it wants if they are of its scope.
+ * @wish: (out) */
+gboolean sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish);
+/* There is no beacon to call them by, which the capture is told. */
+void sonde_session_tell_uncalled (SondeSession *self);
+/* @guest: (transfer full): who knows its key, or was called. If its broker says that he may be one
+ * of its programs he is the worker's; else he is told that he is not, and the capture says so, or
+ * he is passed on. */
 void sonde_session_meet (SondeSession *self, SondeGuest *guest);
 /* A connection of its owner's was not taken, and may have been one of its programs: told, less and
  * less often. */

@@ -7,8 +7,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "shared-ring/collector/beacon.h"
 #include "shared-ring/collector/memory/event-clock.h"
+#include "shared-ring/collector/memory/memory-probes.h"
 #include "shared-ring/collector/memory/other-allocators.h"
+#include "shared-ring/collector/memory/real-allocator.h"
 #include "shared-ring/collector/memory/sample-distance.h"
 #include "shared-ring/collector/thread-ring.h"
 
@@ -38,7 +41,7 @@ _Thread_local SondeHeapThread sonde_heap_thread;
 SondeHeapProcess sonde_heap_process;
 static _Thread_local HeapThread own;
 
-/* Whether somebody listens to the process. */
+/* Whether somebody listens to the process, or may. */
 typedef enum
 {
   LISTENER_UNKNOWN = 0,
@@ -49,6 +52,13 @@ typedef enum
 
 static uint32_t listener;
 static uint32_t n_large_rings; /* that were asked for, by ancestors too */
+
+/* Whether sampled blocks are for who traces our probes. */
+static inline bool
+is_for_probes (void)
+{
+  return sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT && sonde_memory_probes_are_on ();
+}
 
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
  * signal handler must not come upon. */
@@ -68,7 +78,8 @@ look_for_listener (void)
 
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
-  is_there = sonde_control_link_is_there () && sonde_fork_guard_init () == 0;
+  is_there = (sonde_control_link_is_there (SONDE_PRODUCER_MEMORY) || sonde_control_link_may_come ())
+             && sonde_fork_guard_init () == 0;
   if (is_there && _dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
     {
       sonde_heap_process.linker_begin = (uintptr_t) linker.dlfo_map_start;
@@ -76,6 +87,8 @@ look_for_listener (void)
           = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
     }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
+  if (!is_there && sonde_memory_probes_begin ())
+    sonde_ring_store_relaxed (&sonde_heap_process.mode, SONDE_MEMORY_SAMPLED);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
 }
@@ -134,13 +147,42 @@ enter_ring (SondeThreadRing *ring)
       sonde_heap_thread.pause_word = ring->writer != NULL
                                          ? sonde_ring_writer_pause_word (ring->writer)
                                          : ring->common.pause_word;
+      sonde_heap_thread.pause_value = SONDE_RING_IS_PAUSED;
     }
+}
+
+/* Until the beacon's word is another one than @beacon. Blocks pass from here on, which needs the
+ * real functions: before the first block of the process they may not be known. What a session has
+ * left goes; should its blocks have been sampled they are still known, and forgotten as they are
+ * freed. */
+static void
+become_idle (uint32_t beacon)
+{
+  bool is_there = sonde_control_link_is_there (SONDE_PRODUCER_MEMORY);
+
+  if (own.unwinder != NULL)
+    forget_unwinder ();
+  if (!sonde_real_allocator_is_ready ())
+    return;
+  if (!is_there)
+    sonde_ring_store_relaxed (&n_large_rings, 0);
+  if (sonde_control_link_may_come ())
+    {
+      sonde_heap_thread.bytes_left = 0;
+      sonde_heap_thread.generation = sonde_fork_guard_generation ();
+      sonde_heap_thread.pause_value = beacon;
+      sonde_ring_signal_fence ();
+      sonde_heap_thread.pause_word = sonde_beacon_word;
+    }
+  else if (!is_there)
+    sonde_heap_thread.bytes_left = UINT64_MAX;
 }
 
 /* Finds a ring for the thread that had none so far. */
 static bool
 open_ring (void)
 {
+  uint32_t beacon = sonde_beacon_generation ();
   SondeThreadRing *ring;
   bool is_large;
 
@@ -149,7 +191,7 @@ open_ring (void)
       && !look_for_listener ())
     {
       if (sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT)
-        sonde_heap_thread.bytes_left = UINT64_MAX;
+        sonde_heap_thread.bytes_left = is_for_probes () ? 0 : UINT64_MAX;
       return false;
     }
 
@@ -159,11 +201,14 @@ open_ring (void)
   own.common = NULL;
   sonde_heap_thread.pause_word = NULL;
   own.is_inside = true;
-  is_large = sonde_ring_load_relaxed (&n_large_rings) < N_LARGE_RINGS
+  is_large = sonde_control_link_is_there (SONDE_PRODUCER_MEMORY)
+             && sonde_ring_load_relaxed (&n_large_rings) < N_LARGE_RINGS
              && __atomic_fetch_add (&n_large_rings, 1, __ATOMIC_RELAXED) < N_LARGE_RINGS;
   ring = sonde_thread_ring_get (is_large ? &large_wish : &wish);
   if (ring->error == 0 && ring->generation == sonde_fork_guard_generation ())
     enter_ring (ring);
+  else if (ring->error == -ENODEV)
+    become_idle (beacon);
   if (own.writer != NULL || own.common != NULL)
     sonde_other_allocators_tell (ring);
   own.is_inside = false;
@@ -173,8 +218,14 @@ open_ring (void)
 void
 sonde_heap_recorder_tell_others (void)
 {
-  if (!own.is_inside && (own.writer != NULL || own.common != NULL))
-    sonde_other_allocators_tell (sonde_thread_ring_get (&wish));
+  SondeThreadRing *ring;
+
+  if (own.is_inside || (own.writer == NULL && own.common == NULL))
+    return;
+  ring = sonde_thread_ring_get (&wish);
+  /* It may have lost its ring by that, or have another one; then the next event sees to it. */
+  if (ring->error == 0 && ring->writer == own.writer && own.common == NULL)
+    sonde_other_allocators_tell (ring);
 }
 
 /* The linker allocates, and that is none of the program's. A library's constructor may have made
@@ -215,6 +266,18 @@ sonde_heap_recorder_is_inside (void)
   return own.is_inside;
 }
 
+/* Whether that is the result of a thread that has no ring, or not of this process, or whose
+ * profiler has gone: another one is to be had, perhaps. */
+static inline bool
+lacks_ring (int result)
+{
+  return result == -ECHILD
+         || (result == -EPIPE
+             && (own.writer != NULL
+                     ? sonde_ring_writer_is_over (own.writer)
+                     : own.common != NULL && sonde_common_ring_is_left (own.common)));
+}
+
 static inline int
 reserve_in_ring (size_t size_bytes, void **place)
 {
@@ -229,7 +292,7 @@ reserve (size_t size_bytes, void **place)
 {
   int r = reserve_in_ring (size_bytes, place);
 
-  if (__builtin_expect (r != -ECHILD, true))
+  if (__builtin_expect (!lacks_ring (r), true))
     return r;
   return open_ring () ? reserve_in_ring (size_bytes, place) : -ENODEV;
 }
@@ -371,8 +434,13 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
   int r = check_wanted ();
 
   /* A thread that had no ring counts the bytes of this block as any other's. */
-  if (__builtin_expect (r == -ECHILD, false))
+  if (__builtin_expect (lacks_ring (r), false))
     {
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_reach (block, size_bytes, &sonde_heap_thread.bytes_left);
+          return;
+        }
       if (!open_ring ())
         return;
       if (size_bytes < sonde_heap_thread.bytes_left)
@@ -393,10 +461,18 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
 bool
 sonde_heap_recorder_freeing (const void *block)
 {
-  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER
-      || (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED
-          && !sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block)))
+  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER)
     return false;
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
+    {
+      if (!sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block))
+        return false;
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_free (block);
+          return false;
+        }
+    }
   return check_wanted () != -EAGAIN && record_free (block);
 }
 

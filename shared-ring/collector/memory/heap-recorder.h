@@ -24,7 +24,9 @@
  *
  * Any thread, and signal handlers; nothing here waits for a lock, allocates by malloc() or changes
  * errno. Who is in the middle of an event when a signal handler makes another one loses that one,
- * which is counted. A thread's first event makes its ring (thread-ring.h).
+ * which is counted. A thread's first event makes its ring (thread-ring.h). One that has none looks
+ * at the beacon's word with each block, as at the word of a paused ring, and asks when that is
+ * another one.
  */
 
 #define SONDE_HEAP_HIDDEN __attribute__ ((visibility ("hidden")))
@@ -34,7 +36,8 @@ typedef struct
 {
   uint64_t bytes_left; /* until something is to be done: 0 in the mode `all`, and before it is
                           known; from SONDE_HEAP_NEVER on: nobody listens */
-  const uint32_t *pause_word; /* of its ring; NULL: none */
+  const uint32_t *pause_word; /* of its ring, or the beacon's while it has none; NULL: neither */
+  uint32_t pause_value;       /* what that is while no event is wanted */
   uint32_t generation;        /* of the process that has that ring */
 } SondeHeapThread;
 
@@ -54,15 +57,15 @@ typedef struct
 
 extern SondeHeapProcess sonde_heap_process SONDE_HEAP_HIDDEN;
 
-/* Whether the session is paused, as far as this thread knows. A child of fork() has its parent's
- * words, but not what they point at. */
+/* Whether the session is paused, or nobody has called since there was none, as far as this thread
+ * knows. A child of fork() has its parent's words, but not what they point at. */
 static inline bool
 sonde_heap_recorder_is_paused (void)
 {
   const uint32_t *word = sonde_heap_thread.pause_word;
 
   return word != NULL && sonde_heap_thread.generation == sonde_fork_guard_generation ()
-         && sonde_ring_load_relaxed (word) == SONDE_RING_IS_PAUSED;
+         && sonde_ring_load_relaxed (word) == sonde_heap_thread.pause_value;
 }
 
 /**

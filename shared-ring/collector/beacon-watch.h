@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A thread that sleeps until the beacon's word changes, for programs that seldom make an event. */
+#pragma once
+
+/**
+ * sonde_beacon_watch_start:
+ * @changed: called there once, and behind each change
+ *
+ * Once in a process, and again in a child of fork(); there has to be a beacon. The thread takes no
+ * signals, is no point of cancellation, holds no lock while it sleeps, and wakes when the
+ * profiler has changed the page. Any thread, but not in signal handlers; errno is left
+ * alone.
+ */
+void sonde_beacon_watch_start (void (*changed) (void));

@@ -1,0 +1,229 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs that run already are called into a session, and leave it again: test-joins.py SOURCE BUILD"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from service import Service, wait_for
+from tap import DEADLINE_S, check
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'system'))
+
+N_THREADS = 5
+N_BLOCKS = 1000
+N_HELD = 50
+MAX_STEPS = 100  # of a program, until it has followed the call
+N_JOINS = 1000 if os.environ.get('SONDE_TEST_LONG') else 20
+STEP_BYTES, WORK_BYTES, HELD_BYTES, OTHER_BYTES = 1111, 22222, 3333, 4444
+
+
+class Program:
+    """tests/system/joined, which does what it is told in each of its threads."""
+
+    def __init__(self, service, user, path, *arguments, preload=None):
+        environment = {**os.environ, 'SONDE_BEACON': os.path.join(os.environ['PRIVATE_BUS_DIR'], 'beacon'),
+                       'LD_LIBRARY_PATH': service.folder}
+        if preload is not None:
+            environment['LD_PRELOAD'] = preload
+        self.process = service.start(user, path, *arguments, env=environment, stdin=subprocess.PIPE)
+        self.pid = self.process.pid
+        self.tell('work', 1, STEP_BYTES)
+
+    def tell(self, *words):
+        self.process.stdin.write(' '.join(map(str, words)) + '\n')
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        check(answer == 'ok\n', f'{words}: {answer} {self.process.poll()}')
+
+    def count(self):
+        """Descriptors, and mappings."""
+        with open(f'/proc/{self.pid}/maps', encoding='utf-8') as file:
+            mappings = file.read().splitlines()
+        return len(os.listdir(f'/proc/{self.pid}/fd')), len(mappings)
+
+    def has_link(self):
+        """Whether it has a socket; else it has none."""
+        folder = f'/proc/{self.pid}/fd'
+        return any(os.readlink(os.path.join(folder, name)).startswith('socket:') for name in os.listdir(folder))
+
+    def step_until(self, condition, size=STEP_BYTES):
+        """In how many steps it is so, or None."""
+        for i in range(MAX_STEPS):
+            self.tell('work', 1, size)
+            if condition():
+                return i
+            time.sleep(0.02)
+        return None
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait(timeout=DEADLINE_S)
+
+
+class Session:
+    """A recording of what runs already."""
+
+    def __init__(self, service, sondectl, user, name, *arguments):
+        self.service, self.sondectl, self.user = service, sondectl, user
+        self.path = os.path.join(service.make_folder(user), name)
+        command = (sondectl, 'record', '--service', '--event=none', '-o', self.path, *arguments)
+        self.process = wait_for(lambda: self.start(command), f'the session of {name}')
+
+    def start(self, command):
+        """Its recording once it runs, or None: too many were begun, and it is to be tried again."""
+        before = {number for number, _, _ in self.service.list_sessions()}
+        process = self.service.start(self.user, *command)
+        wait_for(lambda: process.poll() is not None or [
+            number for number, owner, state in self.service.list_sessions()
+            if owner == self.user and state == 'running' and number not in before], 'the session')
+        if process.poll() is None:
+            return process
+        errors = process.communicate()[1]
+        check('Limit starts' in errors, errors)
+        time.sleep(0.5)
+        return None
+
+    def end(self):
+        """Its capture, as text."""
+        self.process.send_signal(signal.SIGINT)
+        output, errors = self.process.communicate(timeout=DEADLINE_S)
+        check(self.process.returncode == 0, f'{self.process.returncode}: {output}{errors}')
+        wait_for(lambda: not [state for _, owner, state in self.service.list_sessions() if owner == self.user],
+                 'the end of the session')
+        result = self.service.run(self.user, self.sondectl, 'verify', self.path)
+        check(result.returncode == 0, result.stdout + result.stderr)
+        return self.service.run(self.user, self.sondectl, 'dump', self.path).stdout
+
+    def read_heap(self):
+        result = self.service.run(self.user, self.sondectl, 'heap', '--json', self.path)
+        check(result.returncode == 0, result.stderr)
+        return json.loads(result.stdout)
+
+
+def count_blocks(dump, size):
+    return len(re.findall(rf'^ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
+
+
+def join_and_leave(service, sondectl, user, program, *arguments):
+    """The session, the text of its capture, and the steps of the program on both ways."""
+    session = Session(service, sondectl, user, 'joined.syscap', *arguments)
+    n_in = program.step_until(program.has_link)
+    check(n_in is not None, 'it has not come')
+    program.tell('work', 1, STEP_BYTES)  # all threads have their rings
+    program.tell('work', N_BLOCKS, WORK_BYTES)
+    dump = session.end()
+    n_out = program.step_until(lambda: not program.has_link())
+    check(n_out is not None, 'its link is still open')
+    program.tell('work', 1, STEP_BYTES)  # all threads have given theirs back
+    return session, dump, n_in, n_out
+
+
+def main():
+    service = Service(9)
+    sondectl = service.install_sondectl()
+    shutil.copy(os.path.join(service.build, 'shared-ring/collector/libsonde-collector.so.0'), service.folder)
+    user, other = service.next_user(), service.next_user()
+    service.busctl('introspect', 'org.sonde.Profiler1', '/org/sonde/Profiler1')
+    path = service.install('tests/system/joined')
+    library = service.install('shared-ring/collector/memory/libsonde-memory.so')
+    program = Program(service, user, path, preload=library)
+    stranger = Program(service, other, path, preload=library)
+    bystander = Program(service, user, path, preload=library)
+    target = ('-p', str(program.pid), '--memory')
+
+    with service.case('a program that runs is joined, and all its threads do is recorded from there'):
+        program.tell('hold', N_HELD, HELD_BYTES)
+        session = Session(service, sondectl, user, 'first.syscap', *target)
+        service.note(f'{program.step_until(program.has_link)} steps')
+        check(program.has_link(), 'it has not come')
+        program.tell('work', 1, STEP_BYTES)
+        program.tell('work', N_BLOCKS, WORK_BYTES)
+        program.tell('drop')
+        program.tell('hold', N_HELD, OTHER_BYTES)
+        dump = session.end()
+        check(count_blocks(dump, WORK_BYTES) == N_THREADS * N_BLOCKS, f'{count_blocks(dump, WORK_BYTES)} blocks')
+        check(count_blocks(dump, HELD_BYTES) == 0, 'what was before is there')
+
+    with service.case('blocks of before are freed as inherited, and nothing is below zero'):
+        heap = session.read_heap()
+        service.note(str({key: value for key, value in heap.items() if not isinstance(value, (list, dict))}))
+        check(heap['inexact']['unknown-freed'] == N_THREADS * N_HELD, f"{heap['inexact']}")
+        check(heap['left']['blocks'] == N_THREADS * N_HELD, f"{heap['left']}")
+        check(heap['left']['bytes'] == N_THREADS * N_HELD * OTHER_BYTES, f"{heap['left']}")
+
+    with service.case('nothing of it stays'):
+        program.step_until(lambda: not program.has_link())
+        program.tell('drop')
+        join_and_leave(service, sondectl, user, program, *target)  # what is made once is made
+        before = program.count()
+        most = 0
+        for _ in range(N_JOINS):
+            _, dump, n_in, n_out = join_and_leave(service, sondectl, user, program, *target)
+            most = max(most, n_in, n_out)
+            n_blocks = count_blocks(dump, WORK_BYTES)
+            check(n_blocks == N_THREADS * N_BLOCKS, f'{n_blocks} blocks')
+        service.note(f'{N_JOINS} times, in at most {most} steps: {before}, {program.count()}')
+        check(program.count() == before, f'{before}: {program.count()}')
+
+    with service.case('another program of the user, and one of another user, are not joined'):
+        session = Session(service, sondectl, user, 'others.syscap', *target)
+        check(program.step_until(program.has_link) is not None, 'it has not come')
+        for one in (bystander, stranger):
+            check(one.step_until(one.has_link, OTHER_BYTES) is None, f'{one.pid} has come')
+        dump = session.end()
+        check(count_blocks(dump, OTHER_BYTES) == 0, 'others are recorded')
+
+    with service.case('children that it makes are joined, too'):
+        session = Session(service, sondectl, user, 'children.syscap', *target)
+        check(program.step_until(program.has_link) is not None, 'it has not come')
+        program.tell('fork', N_BLOCKS, WORK_BYTES)
+        dump = session.end()
+        check(count_blocks(dump, WORK_BYTES) == N_BLOCKS, f'{count_blocks(dump, WORK_BYTES)} blocks')
+
+    with service.case('of the whole machine all are joined'):
+        session = Session(service, sondectl, 0, 'machine.syscap', '-a', '--memory')
+        for one in (bystander, stranger):
+            check(one.step_until(one.has_link) is not None, f'{one.pid} has not come')
+            one.tell('work', N_BLOCKS, WORK_BYTES)
+        dump = session.end()
+        n_blocks = count_blocks(dump, WORK_BYTES)
+        check(n_blocks >= 2 * (N_THREADS * N_BLOCKS - N_THREADS), f'{n_blocks} blocks')
+
+    with service.case('marks are joined where they are asked for, also of a program that sleeps'):
+        marking = Program(service, user, path)
+        marking.tell('mark', 'before')
+        session = Session(service, sondectl, user, 'marks.syscap', '-p', str(marking.pid), '--collectors')
+        wait_for(marking.has_link, 'its thread')
+        marking.tell('mark', 'within')
+        dump = session.end()
+        check(len(re.findall('^MARK .*within', dump, re.M)) == N_THREADS, 'marks are missing')
+        check(not re.search('^MARK .*before', dump, re.M), 'what was before is there')
+        wait_for(lambda: not marking.has_link(), 'that its thread lets go')
+        check(marking.end() == 0, 'it has failed')
+
+    with service.case('without being asked for nothing is'):
+        session = Session(service, sondectl, user, 'plain.syscap', '-p', str(program.pid))
+        check(program.step_until(program.has_link) is None, 'it has come')
+        session.end()
+
+    with service.case('a program in a filter lives, and does not come'):
+        filtered = Program(service, user, path, 'filter', preload=library)
+        session = Session(service, sondectl, user, 'filter.syscap', '-p', str(filtered.pid), '--memory', '--collectors')
+        filtered.tell('mark', 'within')
+        check(filtered.step_until(filtered.has_link) is None, 'it has come')
+        session.end()
+        check(filtered.end() == 0, 'it has failed')
+
+    for one in (program, stranger, bystander):
+        check(one.end() == 0, 'a program has failed')
+    service.finish()
+
+
+main()

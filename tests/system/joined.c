@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A program that runs already when it is profiled: does what lines of its standard input say, each
+ * in all of its threads, and answers. joined [filter] */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shared-ring/collector/sonde-collector.h"
+
+#define N_THREADS 4 /* and the main one, which reads */
+#define MAX_HELD  1000
+
+static pthread_barrier_t begin, end;
+static char line[256];
+
+/* Blocks that stay until they are dropped. */
+static __thread void *held[MAX_HELD];
+static __thread unsigned n_held;
+
+/* "work N SIZE", "hold N SIZE", "drop", "mark TEXT" */
+static void
+follow (void)
+{
+  unsigned n = 0, size_bytes = 0;
+  char word[32] = "";
+  char text[64] = "";
+
+  sscanf (line, "%31s %u %u", word, &n, &size_bytes);
+  if (strcmp (word, "work") == 0)
+    for (unsigned i = 0; i < n; i++)
+      {
+        void *volatile block = malloc (size_bytes);
+
+        free (block);
+      }
+  else if (strcmp (word, "hold") == 0)
+    for (unsigned i = 0; i < n && n_held < MAX_HELD; i++)
+      held[n_held++] = malloc (size_bytes);
+  else if (strcmp (word, "drop") == 0)
+    while (n_held > 0)
+      free (held[--n_held]);
+  else if (strcmp (word, "mark") == 0 && sscanf (line, "%*s %63s", text) == 1)
+    sonde_collector_mark (sonde_collector_now (), 0, "joined", text, NULL);
+}
+
+static void *
+run (void *data)
+{
+  for (;;)
+    {
+      pthread_barrier_wait (&begin);
+      follow ();
+      pthread_barrier_wait (&end);
+    }
+  return data;
+}
+
+/* "fork N SIZE": a child works. */
+static void
+fork_and_work (void)
+{
+  pid_t child = fork ();
+  int status = 1;
+
+  if (child == 0)
+    {
+      memcpy (line, "work", 4);
+      follow ();
+      _exit (0);
+    }
+  if (waitpid (child, &status, 0) != child || status != 0)
+    abort ();
+}
+
+/* Nothing is refused but sockets, which end the process. */
+static void
+set_filter (void)
+{
+  struct sock_filter program[] = {
+    BPF_STMT (BPF_LD | BPF_W | BPF_ABS, offsetof (struct seccomp_data, nr)),
+    BPF_JUMP (BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
+    BPF_STMT (BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    BPF_STMT (BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog filter = { sizeof program / sizeof program[0], program };
+
+  if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+      || prctl (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) < 0)
+    abort ();
+}
+
+static int
+read_line (void)
+{
+  size_t n = 0;
+
+  while (n < sizeof line - 1 && read (STDIN_FILENO, &line[n], 1) == 1)
+    if (line[n++] == '\n')
+      {
+        line[n] = '\0';
+        return 1;
+      }
+  return 0;
+}
+
+int
+main (int argc, char **argv)
+{
+  pthread_t thread;
+
+  if (argc > 1 && strcmp (argv[1], "filter") == 0)
+    set_filter ();
+  pthread_barrier_init (&begin, NULL, N_THREADS + 1);
+  pthread_barrier_init (&end, NULL, N_THREADS + 1);
+  for (unsigned i = 0; i < N_THREADS; i++)
+    pthread_create (&thread, NULL, run, NULL);
+  while (read_line ())
+    {
+      if (strncmp (line, "fork", 4) == 0)
+        fork_and_work ();
+      else
+        {
+          pthread_barrier_wait (&begin);
+          follow ();
+          pthread_barrier_wait (&end);
+        }
+      if (write (STDOUT_FILENO, "ok\n", 3) != 3)
+        break;
+    }
+  return 0;
+}
