@@ -10,7 +10,7 @@ from inside import DEADLINE_S, User, check, run, wait_until
 from tap import Tap
 
 UNITS = '/etc/systemd/system'
-LIBRARY, = glob.glob('/usr/lib/*/sonde/libsonde-memory.so') + glob.glob('/usr/lib64/sonde/libsonde-memory.so')
+LIBRARY, = glob.glob(f'/usr/lib/{os.uname().machine}-*/sonde/libsonde-memory.so') + glob.glob('/usr/lib64/sonde/libsonde-memory.so')
 # Another one to load, in a folder whose name is hard to write.
 OTHER_FOLDER = '/srv/100% "odd"\\'
 ROOT = '/srv/root'
@@ -99,6 +99,30 @@ def test_root():
     run('sondectl', 'disarm', 'rooms.service')
 
 
+def test_joined():
+    """What it is for: an armed unit is recorded while it runs, in a filter too if it was armed for that."""
+    script = 'import time\nwhile True:\n    b"x" * 77777\n    time.sleep(0.001)\n'
+    with open('/srv/busy.py', 'w', encoding='utf-8') as file:
+        file.write(script)
+    for name, settings, options in (('busy.service', '', []), ('closed.service', 'SystemCallFilter=~@reboot', ['--seccomp'])):
+        make_unit(name, f'ExecStart=\nExecStart=/usr/bin/python3 /srv/busy.py\nEnvironment=PYTHONMALLOC=malloc\n{settings}')
+        result = subprocess.run(['sondectl', 'arm', '--restart', name], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=DEADLINE_S, check=False)
+        check(result.returncode == 0 and ('--seccomp' in result.stderr) == bool(settings), result.stderr)
+        check(is_recorded(name) == (not settings), f'{name}: armed without an option')
+        if options:
+            run('sondectl', 'arm', *options, '--restart', name)
+            check(is_recorded(name), f'{name}: armed with {options}')
+        run('sondectl', 'disarm', '--restart', name)
+        run('systemctl', 'stop', name)
+
+
+def is_recorded(name):
+    capture = '/srv/joined.syscap'
+    run('sondectl', 'record', '--event', 'none', '--memory', '-u', name, '-d', '2', '-o', capture)
+    return 'size=77810' in run('sondectl', 'dump', capture)
+
+
 def test_users(alice):
     result = subprocess.run(['sondectl', 'arm', 'plain.service'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=DEADLINE_S, check=False, **alice.options)
@@ -133,6 +157,7 @@ def main():
     alice = User('alice')
     cases = (('a unit is armed from its next start on, and disarmed', test_unit),
              ('the LD_PRELOAD that is there is kept', test_kept),
+             ('an armed unit is joined while it runs', test_joined),
              ('a unit with a root of its own finds the library and the socket', test_root))
     tap = Tap(len(cases) + 2)
     for name, case in cases:
