@@ -263,7 +263,7 @@ static void __attribute__ ((constructor)) begin (void)
 bool
 sonde_heap_recorder_is_inside (void)
 {
-  return own.is_inside;
+  return own.is_inside || (own.common != NULL && own.common->is_defining != 0);
 }
 
 /* Whether that is the result of a thread that has no ring, or not of this process, or whose
@@ -411,6 +411,8 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     .tid = own.tid,
     .n_addrs = (uint16_t) n_addrs,
   };
+  if (own.common != NULL && n_addrs > 0)
+    own.common->stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
   commit ();
 }
 
