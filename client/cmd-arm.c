@@ -193,12 +193,13 @@ check_unit (const char *name, GVariant *unit, const char *preload, gboolean is_u
 
 /* --- what is written --- */
 
-/* As systemd reads it again. FALSE: there is no way to write it. */
+/* Between quotes, as systemd reads it again: @start and @text. FALSE: there is no way to write it.
+ * Source: systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers" */
 static gboolean
-append_variable (GString *out, const char *name, const char *value)
+append_quoted (GString *out, const char *start, const char *text)
 {
-  g_string_append_printf (out, "Environment=\"%s=", name);
-  for (const char *c = value; *c != '\0'; c++)
+  g_string_append_printf (out, "\"%s", start);
+  for (const char *c = text; *c != '\0'; c++)
     {
       if (g_ascii_iscntrl (*c))
         return FALSE;
@@ -208,7 +209,7 @@ append_variable (GString *out, const char *name, const char *value)
         g_string_append_c (out, '%');
       g_string_append_c (out, *c);
     }
-  g_string_append (out, "\"\n");
+  g_string_append_c (out, '"');
   return TRUE;
 }
 
@@ -221,20 +222,24 @@ make_drop_in (const char *name,
               const ArmOptions *options,
               GError **error)
 {
-  g_autoptr (GString) text = g_string_new ("[Service]\n");
+  g_autoptr (GString) text = g_string_new ("[Service]\nEnvironment=");
   g_autofree char *file = sonde_preload_dup_file (preload);
   g_autofree char *folder = g_path_get_dirname (file);
+  gboolean is_good = append_quoted (text, VARIABLE "=", all);
 
-  if (!append_variable (text, VARIABLE, all))
-    {
-      refuse (error, name, "its LD_PRELOAD has characters that no line of a drop-in can have");
-      return NULL;
-    }
+  g_string_append_c (text, '\n');
   if (options->seccomp)
-    append_variable (text, SECCOMP, "1");
+    g_string_append (text, "Environment=\"" SECCOMP "=1\"\n");
   if (needs_places (unit))
-    g_string_append_printf (text, "BindReadOnlyPaths=-" PLACES " -%s\n", folder);
-  return g_strdup (text->str);
+    {
+      g_string_append (text, "BindReadOnlyPaths=-" PLACES " ");
+      is_good = append_quoted (text, "-", folder) && is_good;
+      g_string_append_c (text, '\n');
+    }
+  if (is_good)
+    return g_strdup (text->str);
+  refuse (error, name, "its LD_PRELOAD has characters that no line of a drop-in can have");
+  return NULL;
 }
 
 /* What the user should know of it. */
@@ -357,14 +362,18 @@ static gboolean
 arm_session (const ArmOptions *options, GError **error)
 {
   g_autofree char *preload = dup_preload ();
-  g_auto (GStrv) parts = g_strsplit (preload, "$", -1);
-  g_autofree char *doubled = g_strjoinv ("$$", parts); /* one begins a variable there */
-  g_autofree char *text = g_strdup_printf ("LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD}\n%s", doubled,
-                                           options->seccomp ? SECCOMP "=1\n" : "");
+  g_autoptr (GString) value = g_string_new (preload);
+  g_autofree char *text = NULL;
   g_autofree char *path = sonde_drop_in_dup_path (SONDE_DROP_IN_SESSION, NULL, error);
 
-  if (path == NULL || !sonde_preload_check (preload, "", NULL, error)
-      || !sonde_drop_in_write (SONDE_DROP_IN_SESSION, NULL, text, error))
+  if (path == NULL || !sonde_preload_check (preload, "", NULL, error))
+    return FALSE;
+  /* A single one begins a variable there, or takes the meaning of what follows. */
+  g_string_replace (value, "\\", "\\\\", 0);
+  g_string_replace (value, "$", "$$", 0);
+  text = g_strdup_printf ("LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD}\n%s", value->str,
+                          options->seccomp ? SECCOMP "=1\n" : "");
+  if (!sonde_drop_in_write (SONDE_DROP_IN_SESSION, NULL, text, error))
     return FALSE;
   g_string_append_printf (options->out, "Your sessions are armed: %s\n", path);
   reload_session (options);

@@ -175,6 +175,16 @@ check_program (const char *path,
   return TRUE;
 }
 
+/* What LD_PRELOAD can hold: blanks and colons end a path there, and controls a line. */
+static gboolean
+is_path (const char *path)
+{
+  for (const char *c = path; *c != '\0'; c++)
+    if (g_ascii_iscntrl (*c) || strchr (" :", *c) != NULL)
+      return FALSE;
+  return TRUE;
+}
+
 static gboolean
 read_library (const char *path, Program *library, GError **error)
 {
@@ -191,6 +201,12 @@ read_library (const char *path, Program *library, GError **error)
                    g_strerror (saved_errno));
       return FALSE;
     }
+  if (!is_path (path))
+    {
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
+                   "Cannot preload %s: LD_PRELOAD can have no blank and no colon in a path", shown);
+      return FALSE;
+    }
   if (read_program (fd, library, interpreter) == KIND_ELF)
     return TRUE;
   g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, "Cannot preload %s: it is no library",
@@ -204,19 +220,6 @@ is_there (const char *path)
   g_autofree char *file = sonde_preload_dup_file (path);
 
   return g_file_test (file, G_FILE_TEST_IS_REGULAR);
-}
-
-/* What LD_PRELOAD can hold: blanks and colons end a path there, and a line of a unit ends it, too.
- */
-static gboolean
-is_path (const char *path)
-{
-  if (!g_path_is_absolute (path))
-    return FALSE;
-  for (const char *c = path; *c != '\0'; c++)
-    if (!g_ascii_isgraph (*c) || strchr (":\"'\\", *c) != NULL)
-      return FALSE;
-  return TRUE;
 }
 
 char *
@@ -257,8 +260,8 @@ sonde_preload_dup_path (GVariant *preloads)
   built = sonde_sibling_dup_path ("shared-ring/collector/memory/" LIBRARY, "");
   if (built[0] != '\0')
     return g_steal_pointer (&built);
-  if (preloads != NULL && g_variant_lookup (preloads, "memory", "&s", &told) && is_path (told)
-      && is_there (told))
+  if (preloads != NULL && g_variant_lookup (preloads, "memory", "&s", &told)
+      && g_path_is_absolute (told) && is_path (told) && is_there (told))
     return g_strdup (told);
   return g_strdup (SONDE_PRELOADS "/" LIBRARY);
 }

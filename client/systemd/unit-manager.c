@@ -195,30 +195,41 @@ on_job_removed (GDBusConnection *bus,
   g_hash_table_replace (user_data, g_strdup (job), g_strdup (result));
 }
 
+static void
+on_vanished (GDBusConnection *bus, const char *name, gpointer user_data)
+{
+  *(gboolean *) user_data = TRUE;
+}
+
 gboolean
 sonde_unit_manager_restart (SondeUnitManager *self, const char *unit, GError **error)
 {
   g_autoptr (GHashTable) results = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  g_autoptr (GVariant) subscribed
-      = call (self, PATH, MANAGER_INTERFACE, "Subscribe", NULL, "()", NULL);
+  GVariant *subscribed
+      = call (self, PATH, MANAGER_INTERFACE, "Subscribe", NULL, "()", NULL); /* else it says less */
   guint watch = g_dbus_connection_signal_subscribe (
       self->bus, NAME, MANAGER_INTERFACE, "JobRemoved", PATH, NULL, G_DBUS_SIGNAL_FLAGS_NONE,
       on_job_removed, results, NULL);
   g_autoptr (GVariant) answer = call (self, PATH, MANAGER_INTERFACE, "RestartUnit",
                                       g_variant_new ("(ss)", unit, "replace"), "(o)", error);
+  gboolean is_gone = FALSE;
+  guint owner = g_bus_watch_name_on_connection (self->bus, NAME, G_BUS_NAME_WATCHER_FLAGS_NONE,
+                                                NULL, on_vanished, &is_gone, NULL);
   const char *result = NULL;
   const char *job;
 
   if (answer != NULL)
     {
       g_variant_get (answer, "(&o)", &job);
-      while ((result = g_hash_table_lookup (results, job)) == NULL
+      while ((result = g_hash_table_lookup (results, job)) == NULL && !is_gone
              && !g_dbus_connection_is_closed (self->bus))
         g_main_context_iteration (NULL, TRUE);
       if (g_strcmp0 (result, "done") != 0)
         g_set_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "%s could not restart %s: %s",
-                     self->whose, unit, result != NULL ? result : "it is gone");
+                     self->whose, unit, result != NULL ? result : "it left meanwhile");
     }
+  g_bus_unwatch_name (owner);
   g_dbus_connection_signal_unsubscribe (self->bus, watch);
+  g_clear_pointer (&subscribed, g_variant_unref);
   return g_strcmp0 (result, "done") == 0;
 }

@@ -70,8 +70,17 @@ class Manager:
         self.bus.register_object(MANAGER_PATH, NODE.interfaces[0], self.call,
                                  lambda *_: GLib.Variant('as', self.environment), None)
         threading.Thread(target=GLib.MainLoop().run, daemon=True).start()
-        self.bus.call_sync('org.freedesktop.DBus', '/org/freedesktop/DBus', 'org.freedesktop.DBus', 'RequestName',
-                           GLib.Variant('(su)', (NAME, 4)), None, Gio.DBusCallFlags.NONE, -1)
+        self.own()
+
+    def own(self):
+        self.call_bus('RequestName', '(su)', (NAME, 4))
+
+    def leave(self):
+        self.call_bus('ReleaseName', '(s)', (NAME,))
+
+    def call_bus(self, method, signature, arguments):
+        self.bus.call_sync('org.freedesktop.DBus', '/org/freedesktop/DBus', 'org.freedesktop.DBus', method,
+                           GLib.Variant(signature, arguments), None, Gio.DBusCallFlags.NONE, -1)
 
     def register(self, unit):
         if unit not in self.paths:
@@ -111,8 +120,11 @@ class Manager:
             invocation.return_value(GLib.Variant('(o)', (self.register(unit),)))
         elif method == 'RestartUnit':
             invocation.return_value(GLib.Variant('(o)', (f'{MANAGER_PATH}/job/1',)))
-            self.bus.emit_signal(None, MANAGER_PATH, f'{NAME}.Manager', 'JobRemoved',
-                                 GLib.Variant('(uoss)', (1, f'{MANAGER_PATH}/job/1', unit, self.job_result)))
+            if self.job_result:
+                self.bus.emit_signal(None, MANAGER_PATH, f'{NAME}.Manager', 'JobRemoved',
+                                     GLib.Variant('(uoss)', (1, f'{MANAGER_PATH}/job/1', unit, self.job_result)))
+            else:
+                self.leave()
         else:
             if method == 'Reload':
                 self.read_drop_ins()

@@ -148,12 +148,17 @@ def test_restart(test):
     result = test.run('disarm', '--restart', 'plain.service')
     check(result.returncode == 1 and 'could not restart plain.service: failed' in result.stderr, result.stderr)
     check(not find_files(), f'{find_files()}')
+    test.manager.job_result = None
+    result = test.run('arm', '--restart', 'plain.service')
+    check(result.returncode == 1 and 'could not restart plain.service: it left meanwhile' in result.stderr, result.stderr)
+    test.manager.own()
     test.manager.job_result = 'done'
+    test.good('disarm', 'plain.service')
 
 
 def test_rooms(test):
     """What a unit with folders of its own is shown, and others are not."""
-    bound = f'BindReadOnlyPaths=-/run/sonde -{os.path.dirname(test.library)}\n'
+    bound = f'BindReadOnlyPaths=-/run/sonde "-{os.path.dirname(test.library)}"\n'
     for properties in ({'RootDirectory': '/srv/root'}, {'PrivateMounts': True}):
         text, _ = test.arm(**properties)
         check(bound in text, text)
@@ -189,6 +194,10 @@ def test_refused(test):
         test.manager.units[name] = {'ExecStart': EXEC}
         test.bad('record itself', 'arm', name)
     test.bad('No such file', 'arm', 'plain.service', SONDE_MEMORY_LIBRARY=f'{test.home}/none.so')
+    for name in ('a b.so', 'a:b.so', 'a\nb.so'):
+        path = shutil.copy(test.library, f'{test.service.folder}/{name}')
+        for arguments in (('plain.service',), ('--user',)):
+            test.bad('no blank and no colon', 'arm', *arguments, SONDE_MEMORY_LIBRARY=path)
     test.bad('needs one UNIT', 'arm')
     test.bad('needs one UNIT', 'arm', '--restart', '--user')
     test.bad('--restart is for a UNIT', 'arm', '--restart', 'true')
@@ -261,8 +270,8 @@ def test_user(test):
     config = read(os.path.join(test.service.build, 'config.h'))
     lib = re.search('#define SONDE_LIB "(.*)"', config)[1]
     os.makedirs(f'{test.service.folder}/{lib}')
-    shutil.copy(test.library, f'{test.service.folder}/{lib}/x.so')
-    user['SONDE_MEMORY_LIBRARY'] = f'{test.service.folder}/$LIB/x.so'
+    shutil.copy(test.library, f'{test.service.folder}/{lib}/x\\y.so')
+    user['SONDE_MEMORY_LIBRARY'] = f'{test.service.folder}/$LIB/x\\y.so'
     test.good('arm', '--user', **user)
     path = f'{test.home}/.config/environment.d/50-sonde.conf'
     check('LD_PRELOAD=' in read(path) and manager.calls.count('Reload') == 2, f'{manager.calls}')
@@ -271,7 +280,7 @@ def test_user(test):
         for there in ([], ['/a.so']):
             environment = {'HOME': test.home, **{'LD_PRELOAD': path for path in there}}
             made = subprocess.run([GENERATOR], env=environment, capture_output=True, text=True, check=True).stdout
-            expected = ':'.join([user['SONDE_MEMORY_LIBRARY'].replace('$', '\\$'), *there])
+            expected = ':'.join([user['SONDE_MEMORY_LIBRARY'].replace('\\', '\\\\').replace('$', '\\$'), *there])
             check(f'LD_PRELOAD="{expected}"\n' in made, made)
     test.good('disarm', '--user', **user)
     test.good('disarm', '--user', 'plain.service', **user)

@@ -227,6 +227,31 @@ be_filtered_from_the_start (void)
   return await (child);
 }
 
+/* By one that forbids what nobody does, as SONDE_SECCOMP promises. */
+static int
+be_let_through (void)
+{
+  pid_t child = fork ();
+
+  if (child == 0)
+    {
+      struct sock_filter filter[] = {
+        BPF_STMT (BPF_LD | BPF_W | BPF_ABS, offsetof (struct seccomp_data, nr)),
+        BPF_JUMP (BPF_JMP | BPF_JEQ | BPF_K, SYS_reboot, 0, 1),
+        BPF_STMT (BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT (BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      };
+      struct sock_fprog program = { sizeof filter / sizeof filter[0], filter };
+
+      close_all ();
+      if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+          || prctl (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+        _exit (1);
+      become ("plain");
+    }
+  return await (child);
+}
+
 /* Four system calls are left: what is recorded before stays, and the thread lives. */
 static int
 be_strict (void)
@@ -258,7 +283,7 @@ main (int argc, char *argv[])
     { "daemon", be_a_daemon },        { "reused", reuse_numbers },
     { "filter", be_filtered },        { "filtered", be_filtered_from_the_start },
     { "unseen", be_filtered_unseen }, { "asking", ask_for_filters },
-    { "strict", be_strict },
+    { "strict", be_strict },          { "let", be_let_through },
   };
 
   own_path = argv[0];

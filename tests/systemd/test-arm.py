@@ -10,7 +10,7 @@ from inside import DEADLINE_S, User, check, run, wait_until
 from tap import Tap
 
 UNITS = '/etc/systemd/system'
-LIBRARY, = glob.glob('/usr/lib/*/sonde/libsonde-memory.so') + glob.glob('/usr/lib64/sonde/libsonde-memory.so')
+LIBRARY, = glob.glob(f'/usr/lib/{os.uname().machine}-*/sonde/libsonde-memory.so') + glob.glob('/usr/lib64/sonde/libsonde-memory.so')
 # Another one to load, in a folder whose name is hard to write.
 OTHER_FOLDER = '/srv/100% "odd"\\'
 ROOT = '/srv/root'
@@ -99,22 +99,74 @@ def test_root():
     run('sondectl', 'disarm', 'rooms.service')
 
 
+def test_joined():
+    """What it is for: an armed unit is recorded while it runs, in a filter too if it was armed for that."""
+    script = 'import time\nwhile True:\n    b"x" * 77777\n    time.sleep(0.001)\n'
+    with open('/srv/busy.py', 'w', encoding='utf-8') as file:
+        file.write(script)
+    for name, settings, options in (('busy.service', '', []), ('closed.service', 'SystemCallFilter=~@reboot', ['--seccomp'])):
+        make_unit(name, f'ExecStart=\nExecStart=/usr/bin/python3 /srv/busy.py\nEnvironment=PYTHONMALLOC=malloc\n{settings}')
+        result = subprocess.run(['sondectl', 'arm', '--restart', name], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=DEADLINE_S, check=False)
+        check(result.returncode == 0 and ('--seccomp' in result.stderr) == bool(settings), result.stderr)
+        check(is_recorded(name) == (not settings), f'{name}: armed without an option')
+        if options:
+            run('sondectl', 'arm', *options, '--restart', name)
+            check(is_recorded(name), f'{name}: armed with {options}')
+        run('sondectl', 'disarm', '--restart', name)
+        run('systemctl', 'stop', name)
+
+
+def is_recorded(name):
+    capture = '/srv/joined.syscap'
+    run('sondectl', 'record', '--event', 'none', '--memory', '-u', name, '-d', '2', '-o', capture)
+    return 'size=77810' in run('sondectl', 'dump', capture)
+
+
 def test_users(alice):
     result = subprocess.run(['sondectl', 'arm', 'plain.service'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=DEADLINE_S, check=False, **alice.options)
     check(result.returncode == 1 and 'Permission denied' in result.stderr and not drop_ins('plain.service'), result.stderr)
 
 
+def test_user(alice):
+    """Her own systemd: a unit of it, and all that it starts."""
+    uid = run('id', '-u', alice.name).strip()
+    run('systemctl', 'start', f'user@{uid}.service')
+    alice.options['env']['XDG_RUNTIME_DIR'] = f'/run/user/{uid}'
+    folder = f'{alice.home}/.config/systemd/user'
+    alice.run('mkdir', '-p', folder)
+    with open(f'{folder}/mine.service', 'w', encoding='utf-8') as file:
+        file.write('[Service]\nExecStart=/usr/bin/sleep 1000\n')
+    alice.run('systemctl', '--user', 'daemon-reload')
+
+    def is_loaded():
+        alice.run('systemctl', '--user', 'restart', 'mine.service')
+        return LIBRARY in loaded(int(alice.run('systemctl', '--user', 'show', '--value', '--property=MainPID', 'mine.service')))
+
+    check(not is_loaded(), 'the test is wrong')
+    for arguments in (['mine.service'], []):
+        alice.run('sondectl', 'arm', '--user', *arguments)
+        check(is_loaded(), f'{arguments}: it is not armed')
+        alice.run('sondectl', 'disarm', '--user', *arguments)
+        check(not is_loaded(), f'{arguments}: it is still armed')
+    check(not os.path.exists(f'{alice.home}/.config/environment.d'), 'a folder is left')
+
+
 def main():
+    alice = User('alice')
     cases = (('a unit is armed from its next start on, and disarmed', test_unit),
              ('the LD_PRELOAD that is there is kept', test_kept),
+             ('an armed unit is joined while it runs', test_joined),
              ('a unit with a root of its own finds the library and the socket', test_root))
-    tap = Tap(len(cases) + 1)
+    tap = Tap(len(cases) + 2)
     for name, case in cases:
         with tap.case(name):
             case()
     with tap.case('other users arm nothing'):
-        test_users(User('alice'))
+        test_users(alice)
+    with tap.case('a user arms a unit, and all that her systemd starts'):
+        test_user(alice)
     tap.finish()
 
 
