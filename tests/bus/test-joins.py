@@ -126,7 +126,7 @@ def join_and_leave(service, sondectl, user, program, *arguments):
 
 
 def main():
-    service = Service(9)
+    service = Service(10)
     sondectl = service.install_sondectl()
     shutil.copy(os.path.join(service.build, 'shared-ring/collector/libsonde-collector.so.0'), service.folder)
     user, other = service.next_user(), service.next_user()
@@ -220,6 +220,13 @@ def main():
         check(filtered.step_until(filtered.has_link) is None, 'it has come')
         session.end()
         check(filtered.end() == 0, 'it has failed')
+
+    with service.case('a program that is linked to a fixed place is idle, and comes'):
+        fixed = Program(service, user, service.install('tests/system/joined-fixed'), preload=library)
+        session = Session(service, sondectl, user, 'fixed.syscap', '-p', str(fixed.pid), '--memory')
+        check(fixed.step_until(fixed.has_link) is not None, 'it has not come')
+        session.end()
+        check(fixed.end() == 0, 'it has failed')
 
     for one in (program, stranger, bystander):
         check(one.end() == 0, 'a program has failed')
