@@ -17,8 +17,8 @@ from tap import DEADLINE_S, check
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'system'))
 
 N_THREADS = 5
-N_CROWD = 121
-N_CROWD_BLOCKS = 50
+N_CROWD = 601
+N_CROWD_BLOCKS = 10
 N_CROWD_JOINS = 10  # of up to eight common rings each, of which 64 may stay
 N_BLOCKS = 1000
 N_HELD = 50

@@ -17,7 +17,7 @@
 #include "shared-ring/collector/sonde-collector.h"
 
 #define N_THREADS 4   /* and the main one, which reads */
-#define N_CROWD   120 /* more than get rings of their own */
+#define N_CROWD   600 /* more than get rings of their own */
 #define MAX_HELD  1000
 
 /* A program that is linked to a fixed place has an entry of its own for whose address it takes: it
