@@ -43,13 +43,15 @@ typedef struct
   void *writer; /* SondeRingWriter: who has taken the ring may write */
   SondeControlRingAnswer answer;
   uint64_t n_definitions; /* in the lower half; the upper one is another for each ring */
+  uint32_t n_users;       /* threads whose home it is, or that look whether it shall be */
 } Slot;
 
 static Slot slots[MAX_RINGS];
 static uint32_t n_joined;
 static uint32_t n_left; /* writers that stay */
 
-/* Of a ring that is there; it stays, also when the profiler has left it and there is another. */
+/* Of a ring that is there; it stays as long as it has users, also when the profiler has left it and
+ * there is another. */
 static SondeRingWriter *
 writer_of (const Slot *slot)
 {
@@ -92,6 +94,47 @@ take (Slot *slot, uint32_t generation)
 
   return sonde_ring_load_relaxed (&slot->word) == free_word
          && exchange (slot, free_word, make_word (generation, STATE_TAKEN));
+}
+
+/* Nobody looks at the writer of a ring that is being made but its users, who were there before.
+ * Pairs with the fence of begin_use(): either it is seen here, or what is made is seen there. */
+static bool
+is_used (const Slot *slot)
+{
+  sonde_ring_full_fence ();
+  return sonde_ring_load_relaxed (&slot->n_users) != 0;
+}
+
+/* The profiler has left it, and so have all threads. */
+static void
+end_use (Slot *slot, uint32_t generation)
+{
+  SondeRingWriter *writer = NULL;
+
+  if (__atomic_sub_fetch (&slot->n_users, 1, __ATOMIC_ACQ_REL) != 0
+      || !exchange (slot, make_word (generation, STATE_FREE), make_word (generation, STATE_MAKING)))
+    return;
+  if (!is_used (slot) && sonde_ring_writer_is_over (writer_of (slot)))
+    {
+      writer = writer_of (slot);
+      sonde_ring_store_relaxed (&slot->writer, (void *) NULL);
+    }
+  set_state (slot, generation, writer != NULL ? STATE_NONE : STATE_FREE);
+  sonde_ring_writer_close (writer);
+}
+
+/* Whether there is a ring, which then stays until end_use(). */
+static bool
+begin_use (Slot *slot, uint32_t generation)
+{
+  if (!is_made (slot, generation))
+    return false;
+  __atomic_fetch_add (&slot->n_users, 1, __ATOMIC_ACQ_REL);
+  sonde_ring_full_fence ();
+  if (is_made (slot, generation) && !sonde_ring_writer_is_left (writer_of (slot)))
+    return true;
+  end_use (slot, generation);
+  return false;
 }
 
 /* --- joining --- */
@@ -137,19 +180,26 @@ take_place (Slot *slot, uint32_t generation, bool *is_left)
 {
   uint64_t word = sonde_ring_load_relaxed (&slot->word);
 
-  *is_left = word == make_word (generation, STATE_FREE);
-  if (!*is_left)
-    return (word >> STATE_BITS != generation || word == make_word (generation, STATE_NONE))
-           && exchange (slot, word, make_word (generation, STATE_MAKING));
-  if (!take (slot, generation))
+  *is_left = false;
+  if (word != make_word (generation, STATE_FREE))
+    {
+      if ((word >> STATE_BITS == generation && word != make_word (generation, STATE_NONE))
+          || !exchange (slot, word, make_word (generation, STATE_MAKING)))
+        return false;
+      /* Users of our parent's are none of ours. */
+      if (word >> STATE_BITS != generation)
+        sonde_ring_store_relaxed (&slot->n_users, 0);
+      return true;
+    }
+  if (!exchange (slot, word, make_word (generation, STATE_MAKING)))
     return false;
+  *is_left = is_used (slot);
   if (!sonde_ring_writer_is_over (writer_of (slot))
-      || __atomic_fetch_add (&n_left, 1, __ATOMIC_RELAXED) >= MAX_LEFT)
+      || (*is_left && __atomic_fetch_add (&n_left, 1, __ATOMIC_RELAXED) >= MAX_LEFT))
     {
       set_state (slot, generation, STATE_FREE);
       return false;
     }
-  set_state (slot, generation, STATE_MAKING);
   return true;
 }
 
@@ -166,6 +216,8 @@ add_ring (uint32_t generation, SondeProducer producer, uint32_t *index)
       if (!take_place (slot, generation, &is_left))
         continue;
       r = open_slot (slot, producer, is_left);
+      if (r == 0)
+        __atomic_fetch_add (&slot->n_users, 1, __ATOMIC_ACQ_REL);
       set_state (slot, generation, r < 0 && !is_left ? STATE_NONE : STATE_FREE);
       *index = i;
       return r;
@@ -187,8 +239,7 @@ find_ring (uint32_t generation, uint32_t *index)
       for (uint32_t i = 0; i < MAX_RINGS; i++)
         {
           *index = (first + i) % MAX_RINGS;
-          if (is_made (&slots[*index], generation)
-              && !sonde_ring_writer_is_left (writer_of (&slots[*index])))
+          if (begin_use (&slots[*index], generation))
             return true;
           is_coming = is_coming
                       || sonde_ring_load_relaxed (&slots[*index].word)
@@ -223,7 +274,10 @@ sonde_common_ring_join (SondeCommonRing *self,
   made.stage
       = mmap (NULL, made.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made.stage == MAP_FAILED)
-    return -ENOMEM;
+    {
+      end_use (&slots[made.home], generation);
+      return -ENOMEM;
+    }
 
   made.stage_bytes = made.mapped_bytes;
   made.writer = writer_of (&slots[made.home]);
@@ -259,10 +313,15 @@ sonde_common_ring_dwindle (SondeCommonRing *self)
 void
 sonde_common_ring_leave (SondeCommonRing *self)
 {
+  uint32_t generation = self->generation;
+  uint32_t home = self->home;
+
   self->generation = 0;
   sonde_ring_signal_fence ();
   unmap_stage (self);
   memset (self, 0, sizeof *self);
+  if (generation != 0 && generation == sonde_fork_guard_generation ())
+    end_use (&slots[home], generation);
 }
 
 /* --- events --- */

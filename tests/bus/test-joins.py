@@ -17,6 +17,9 @@ from tap import DEADLINE_S, check
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'system'))
 
 N_THREADS = 5
+N_CROWD = 601
+N_CROWD_BLOCKS = 10
+N_CROWD_JOINS = 10  # of up to eight common rings each, of which 64 may stay
 N_BLOCKS = 1000
 N_HELD = 50
 MAX_STEPS = 100  # of a program, until it has followed the call
@@ -126,7 +129,7 @@ def join_and_leave(service, sondectl, user, program, *arguments):
 
 
 def main():
-    service = Service(9)
+    service = Service(11)
     sondectl = service.install_sondectl()
     shutil.copy(os.path.join(service.build, 'shared-ring/collector/libsonde-collector.so.0'), service.folder)
     user, other = service.next_user(), service.next_user()
@@ -171,6 +174,25 @@ def main():
             check(n_blocks == N_THREADS * N_BLOCKS, f'{n_blocks} blocks')
         service.note(f'{N_JOINS} times, in at most {most} steps: {before}, {program.count()}')
         check(program.count() == before, f'{before}: {program.count()}')
+
+    with service.case('nor of rings that threads have shared'):
+        crowd = Program(service, user, path, 'crowd', preload=library)
+        for i in range(N_CROWD_JOINS + 1):
+            session = Session(service, sondectl, user, 'crowd.syscap', '-p', str(crowd.pid), '--memory',
+                              '--memory-wait=1000000')
+            check(crowd.step_until(crowd.has_link) is not None, 'it has not come')
+            crowd.tell('work', 1, STEP_BYTES)
+            crowd.tell('work', N_CROWD_BLOCKS, WORK_BYTES)
+            dump = session.end()
+            check(crowd.step_until(lambda: not crowd.has_link()) is not None, 'its link is still open')
+            crowd.tell('work', 1, STEP_BYTES)
+            n_blocks = count_blocks(dump, WORK_BYTES)
+            check(n_blocks == N_CROWD * N_CROWD_BLOCKS, f'{n_blocks} blocks')
+            if i == 0:
+                before = crowd.count()
+        service.note(f'{before}, {crowd.count()}')
+        check(crowd.count() == before, f'{before}: {crowd.count()}')
+        check(crowd.end() == 0, 'it has failed')
 
     with service.case('another program of the user, and one of another user, are not joined'):
         session = Session(service, sondectl, user, 'others.syscap', *target)
@@ -220,6 +242,13 @@ def main():
         check(filtered.step_until(filtered.has_link) is None, 'it has come')
         session.end()
         check(filtered.end() == 0, 'it has failed')
+
+    with service.case('a program that is linked to a fixed place is idle, and comes'):
+        fixed = Program(service, user, service.install('tests/system/joined-fixed'), preload=library)
+        session = Session(service, sondectl, user, 'fixed.syscap', '-p', str(fixed.pid), '--memory')
+        check(fixed.step_until(fixed.has_link) is not None, 'it has not come')
+        session.end()
+        check(fixed.end() == 0, 'it has failed')
 
     for one in (program, stranger, bystander):
         check(one.end() == 0, 'a program has failed')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A program that runs already when it is profiled: does what lines of its standard input say, each
- * in all of its threads, and answers. joined [filter] */
+ * in all of its threads, and answers. joined [filter | crowd] */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -16,8 +16,13 @@
 
 #include "shared-ring/collector/sonde-collector.h"
 
-#define N_THREADS 4 /* and the main one, which reads */
+#define N_THREADS 4   /* and the main one, which reads */
+#define N_CROWD   600 /* more than get rings of their own */
 #define MAX_HELD  1000
+
+/* A program that is linked to a fixed place has an entry of its own for whose address it takes: it
+ * looks as if malloc() were its own. */
+static void *(*volatile allocate) (size_t);
 
 static pthread_barrier_t begin, end;
 static char line[256];
@@ -38,7 +43,7 @@ follow (void)
   if (strcmp (word, "work") == 0)
     for (unsigned i = 0; i < n; i++)
       {
-        void *volatile block = malloc (size_bytes);
+        void *volatile block = allocate (size_bytes);
 
         free (block);
       }
@@ -115,13 +120,15 @@ read_line (void)
 int
 main (int argc, char **argv)
 {
+  unsigned n_threads = argc > 1 && strcmp (argv[1], "crowd") == 0 ? N_CROWD : N_THREADS;
   pthread_t thread;
 
+  allocate = malloc;
   if (argc > 1 && strcmp (argv[1], "filter") == 0)
     set_filter ();
-  pthread_barrier_init (&begin, NULL, N_THREADS + 1);
-  pthread_barrier_init (&end, NULL, N_THREADS + 1);
-  for (unsigned i = 0; i < N_THREADS; i++)
+  pthread_barrier_init (&begin, NULL, n_threads + 1);
+  pthread_barrier_init (&end, NULL, n_threads + 1);
+  for (unsigned i = 0; i < n_threads; i++)
     pthread_create (&thread, NULL, run, NULL);
   while (read_line ())
     {
