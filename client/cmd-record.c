@@ -37,6 +37,12 @@ static const struct
     "--memory-wait=1000000 lets the command wait as often as it takes" },
   { "events-refused", "events of programs were impossible, or came while it was paused", NULL },
   { "rings-refused", "threads of programs got no ring, and all their events are missing", NULL },
+  { "programs-32-bit",
+    "processes were not recorded: 32-bit, and without libsonde-memory.so of theirs",
+    "install the library for 32-bit programs, too" },
+  { "programs-static", "processes were not recorded: statically linked", NULL },
+  { "programs-without-library", "processes were not recorded: they loaded no libsonde-memory.so",
+    "their environment, their rights or their C library keep it out" },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
   { "file-lost", "frames found no room in the file", "make room, or write elsewhere with -o" },
@@ -72,6 +78,9 @@ count_lost (SondeClientSession *session)
          + sonde_client_session_get_statistic (session, "events-lost-ring")
          + sonde_client_session_get_statistic (session, "events-refused")
          + sonde_client_session_get_statistic (session, "rings-refused")
+         + sonde_client_session_get_statistic (session, "programs-32-bit")
+         + sonde_client_session_get_statistic (session, "programs-static")
+         + sonde_client_session_get_statistic (session, "programs-without-library")
          + sonde_client_session_get_statistic (session, "stream-events-lost")
          + sonde_client_session_get_statistic (session, "file-events-lost");
 }

@@ -86,8 +86,18 @@ sonde_compact_reader_clear (SondeCompactReader *self)
   memset (self, 0, sizeof *self);
 }
 
+size_t
+sonde_compact_reader_measure (uint64_t first)
+{
+  const Record record = { .first = first };
+  size_t kind = first & SONDE_HEAP_KIND_MASK;
+
+  return record_sizes[kind]
+         + (kind == SONDE_HEAP_STACK ? record.stack.depth * sizeof (uint64_t) : 0);
+}
+
 /* Copies all but a stack's addresses: the first word says what it is, and so how much there is. */
-static SondeHeapFault
+static inline SondeHeapFault
 copy_record (const uint8_t *from, size_t n_waiting, Record *record, size_t *size_bytes)
 {
   const size_t first_bytes = sizeof record->first;
@@ -101,8 +111,12 @@ copy_record (const uint8_t *from, size_t n_waiting, Record *record, size_t *size
     return SONDE_HEAP_FAULT_KIND;
   if (n_waiting < *size_bytes)
     return SONDE_HEAP_FAULT_SHORT;
-  if (*size_bytes > first_bytes)
-    memcpy ((uint8_t *) record + first_bytes, from + first_bytes, *size_bytes - first_bytes);
+  if (*size_bytes == sizeof record->block)
+    memcpy ((uint8_t *) record + first_bytes, from + first_bytes,
+            sizeof record->block - first_bytes);
+  else if (*size_bytes == sizeof record->free)
+    memcpy ((uint8_t *) record + first_bytes, from + first_bytes,
+            sizeof record->free - first_bytes);
   sonde_ring_signal_fence ();
   return SONDE_HEAP_OK;
 }

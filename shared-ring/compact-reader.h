@@ -56,6 +56,11 @@ int sonde_compact_reader_init (SondeCompactReader *self, size_t ring_bytes);
 /* Accepts one that is all zero, and leaves it so. */
 void sonde_compact_reader_clear (SondeCompactReader *self);
 
+/* How long a record is that begins with @first, a stack's addresses included; 0: there is none
+ * such.
+ */
+size_t sonde_compact_reader_measure (uint64_t first);
+
 /**
  * sonde_compact_reader_take:
  * @from: of shared memory, @n_waiting bytes, at least 8

@@ -26,10 +26,11 @@
  *
  * On its link a process asks for a ring for each of its threads, or for all
  * (SondeControlRingRequest; one SondeControlRingAnswer each, in order, with the memfd in SCM_RIGHTS
- * when @error is 0), and rings the doorbell (SONDE_CONTROL_BELL, no answer): a ring is filled as
- * far as its reader wanted. One doorbell is for all rings of the process, and says no more than
- * "look". When the last copy of the program's end is closed, the profiler sees the hang-up: no ring
- * of this link gets more frames.
+ * when @error is 0), for a larger one in place of one that is full again and again, if that one's
+ * features allow it (SondeControlGrowRequest; the same answer), and rings the doorbell
+ * (SONDE_CONTROL_BELL, no answer): a ring is filled as far as its reader wanted. One doorbell is
+ * for all rings of the process, and says no more than "look". When the last copy of the program's
+ * end is closed, the profiler sees the hang-up: no ring of this link gets more frames.
  *
  * Whose ring it is says the kernel (SO_PASSCRED, SCM_CREDENTIALS of the request), not the message.
  * Both sides send with MSG_DONTWAIT | MSG_NOSIGNAL. The profiler never waits for room; a program
@@ -57,6 +58,7 @@ typedef enum
   SONDE_CONTROL_BELL = 3,  /* program to profiler, on a link; a header alone */
   SONDE_CONTROL_NONCE = 4, /* profiler to program, at the rendezvous */
   SONDE_CONTROL_JOIN = 5,  /* its answer, and the profiler's to that */
+  SONDE_CONTROL_GROW = 6,  /* request and answer, on a link */
 } SondeControlType;
 
 /* What a ring is for, so that the session can refuse what it did not ask for, and say who lost how
@@ -84,6 +86,17 @@ typedef struct
   uint32_t size_bytes; /* of the ring's body, see ring-layout.h; 0: as the profiler likes */
   uint32_t number;     /* the answer repeats it */
 } SondeControlRingRequest;
+
+/* For what the other ring is for, and whom. It is the program's alone to say that it goes on there,
+ * by an end frame with the new number (ring-layout.h); each ring has one that continues it. */
+typedef struct
+{
+  SondeControlHeader header;
+  uint32_t continues;  /* the number of the request that got the other ring */
+  uint32_t size_bytes; /* of the body; the answer's may be smaller, but is larger than the other */
+  uint32_t number;     /* the answer repeats it */
+  uint32_t padding;    /* 0 */
+} SondeControlGrowRequest;
 
 typedef enum
 {
@@ -136,6 +149,7 @@ _Static_assert(sizeof (SondeControlJoin) == 40, "SondeControlJoin has a wrong si
 _Static_assert(sizeof (SondeControlJoinAnswer) == 16, "SondeControlJoinAnswer has a wrong size");
 _Static_assert(sizeof (SondeControlHeader) == 8, "SondeControlHeader has a wrong size");
 _Static_assert(sizeof (SondeControlRingRequest) == 24, "SondeControlRingRequest has a wrong size");
+_Static_assert(sizeof (SondeControlGrowRequest) == 24, "SondeControlGrowRequest has a wrong size");
 _Static_assert(sizeof (SondeControlRingAnswer) == 32, "SondeControlRingAnswer has a wrong size");
 _Static_assert(sizeof SONDE_CONTROL_SYSPROF_REQUEST == SONDE_CONTROL_SYSPROF_REQUEST_BYTES,
                "CreatRing is ten bytes");

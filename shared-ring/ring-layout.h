@@ -37,6 +37,9 @@
  * geometry and its own position in private memory, and reads back nothing that it wrote.
  *
  * The end of a ring is a frame of type SONDE_RING_END, 24 bytes long. Writers keep that much room.
+ * Its @padding2 is 0, or the number of the ring that its writer goes on in, by the request that got
+ * it (control-message.h): nothing moves, and the reader takes the first one to its end before the
+ * next.
  *
  * Source: docs/protocol.md, "Shared ring"
  */
@@ -47,6 +50,9 @@
 /* Bits of @features, of native rings: what the reader understands. A writer that does not know a
  * bit, or does not want to, does without. */
 #define SONDE_RING_COMPACT_HEAP 1u /* heap events may be records: heap-record.h */
+#define SONDE_RING_MAY_GROW                                                                        \
+  2u /* who finds it full may ask for a larger one: SONDE_CONTROL_GROW                             \
+      */
 
 /* Frame types of rings only. Source: SYSPROF_CAPTURE_FRAME_* of libsysprof-capture */
 #define SONDE_RING_END       255
@@ -96,7 +102,7 @@ typedef struct
   uint32_t magic;        /* SONDE_RING_MAGIC in a native ring, else zero */
   uint16_t version;      /* SONDE_RING_VERSION */
   uint16_t padding;
-  uint32_t features; /* SONDE_RING_COMPACT_HEAP */
+  uint32_t features; /* SONDE_RING_COMPACT_HEAP, SONDE_RING_MAY_GROW */
   uint32_t wait_us;  /* how long the writer may wait for room, each time; 0: it drops */
 
   /* Reader's: bytes taken since the ring was made. Written a piece at a time, and at each turn's

@@ -21,9 +21,9 @@
 
 /* Where a frame's length does not come first, byte for byte, no record is told from it. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define KNOWN_FEATURES SONDE_RING_COMPACT_HEAP
+#define KNOWN_FEATURES (SONDE_RING_COMPACT_HEAP | SONDE_RING_MAY_GROW)
 #else
-#define KNOWN_FEATURES 0u
+#define KNOWN_FEATURES SONDE_RING_MAY_GROW
 #endif
 
 /* Twice the body in a row, so that a frame that wraps is contiguous. */

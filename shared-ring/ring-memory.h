@@ -25,7 +25,7 @@ typedef struct
   SondeRingKind kind;
   size_t size_bytes; /* of the body: a power of two, SONDE_RING_MIN_BYTES to SONDE_RING_MAX_BYTES */
   uint32_t wait_us;  /* native writers may wait that long for room; 0: they drop */
-  uint32_t features; /* SONDE_RING_COMPACT_HEAP, or 0; bits that cannot be are left out */
+  uint32_t features; /* SONDE_RING_COMPACT_HEAP, ...; bits that cannot be are left out */
 } SondeRingOptions;
 
 /**

@@ -8,6 +8,9 @@
 
 #include "shared-ring/ring-atomic.h"
 
+/* Copied at a time: as much as is given back at a time. */
+#define BATCH_BYTES SONDE_RING_RELEASE_BYTES
+
 struct SondeRingReader
 {
   SondeRingMemory memory;
@@ -22,14 +25,22 @@ struct SondeRingReader
   size_t budget_bytes;   /* that are left of this turn's */
   uint64_t wake_at;      /* as last told to the writer */
   uint64_t bad_position; /* of the writer, as loaded */
+  uint32_t continued_in; /* by its end frame */
   SondeRingCounts counts;
   SondeCompactReader compact; /* all zero if there are no records */
+  uint64_t batch_at;          /* the position of its first byte: not above @head */
+  size_t batch_bytes;
+  union
+  {
+    uint64_t align;
+    uint8_t bytes[BATCH_BYTES];
+  } batch;
   union
   {
     SondeFrame frame;
     uint64_t align;
     uint8_t bytes[SONDE_FRAME_MAX_SIZE + SONDE_FRAME_ALIGN];
-  } copy;
+  } copy; /* of what is no frame in the ring, or a longer one than the batch */
 };
 
 int
@@ -42,7 +53,7 @@ sonde_ring_reader_new (SondeRingMemory *memory,
   if (made == NULL)
     return -ENOMEM;
 
-  memset (made, 0, offsetof (SondeRingReader, copy));
+  memset (made, 0, offsetof (SondeRingReader, batch));
   made->memory = *memory;
   made->rights = *rights;
   made->wake_at = 1; /* as the ring was made */
@@ -144,39 +155,72 @@ sonde_ring_reader_begin (SondeRingReader *self, size_t budget_bytes)
   return 0;
 }
 
-/* Copies the header, then as much as the copy's length says and waits. The fences keep the compiler
- * from looking at the shared bytes again where the copy is meant. */
-static SondeFrameFault
-copy_frame (SondeRingReader *self)
+/* What the batch has from the reader's position on, at least @wanted_bytes if it can and they wait;
+ * the fence keeps the compiler from looking at the shared bytes where the copy is meant. What is
+ * cut off at its end comes again, in whole, with the next one. */
+static inline uint8_t *
+look (SondeRingReader *self, size_t wanted_bytes, size_t *n_bytes)
 {
-  const uint8_t *from = self->memory.body + body_index (self, self->head);
+  size_t used_bytes = (size_t) (self->head - self->batch_at);
+  size_t waiting_bytes = (size_t) (self->tail - self->head);
+
+  if (used_bytes >= self->batch_bytes
+      || (self->batch_bytes - used_bytes < wanted_bytes
+          && self->batch_bytes - used_bytes < waiting_bytes))
+    {
+      self->batch_at = self->head;
+      self->batch_bytes = waiting_bytes < BATCH_BYTES ? waiting_bytes : BATCH_BYTES;
+      memcpy (self->batch.bytes, self->memory.body + body_index (self, self->head),
+              self->batch_bytes);
+      sonde_ring_signal_fence ();
+      used_bytes = 0;
+    }
+  *n_bytes = self->batch_bytes - used_bytes;
+  return self->batch.bytes + used_bytes;
+}
+
+/* A copy of the frame that is there, as far as its length makes sense: in the batch, or, if it is
+ * longer than that, behind a copy of the header that is already there. */
+static SondeFrameFault
+copy_frame (SondeRingReader *self, SondeFrame **frame)
+{
   size_t waiting_bytes = (size_t) (self->tail - self->head);
   size_t size_bytes = sizeof (SondeFrame);
+  size_t n_bytes;
+  SondeFrame *found = (void *) look (self, size_bytes, &n_bytes);
 
-  if (waiting_bytes < sizeof (SondeFrame))
+  *frame = found;
+  if (n_bytes < size_bytes)
     return SONDE_FRAME_FAULT_SHORT_HEADER;
 
-  memcpy (self->copy.bytes, from, sizeof (SondeFrame));
-  sonde_ring_signal_fence ();
-  if (self->copy.frame.len > size_bytes && self->copy.frame.len <= waiting_bytes)
+  if (found->len > size_bytes && found->len <= waiting_bytes)
     {
-      size_bytes = self->copy.frame.len;
-      memcpy (self->copy.bytes + sizeof (SondeFrame), from + sizeof (SondeFrame),
-              size_bytes - sizeof (SondeFrame));
-      sonde_ring_signal_fence ();
+      size_bytes = found->len;
+      *frame = found = (void *) look (self, size_bytes, &n_bytes);
     }
-
-  if (self->copy.frame.type == SONDE_RING_END && self->copy.frame.len == SONDE_RING_END_BYTES)
+  if (n_bytes < size_bytes)
+    {
+      self->copy.frame = *found;
+      memcpy (self->copy.bytes + sizeof *found,
+              self->memory.body + body_index (self, self->head) + sizeof *found,
+              size_bytes - sizeof *found);
+      sonde_ring_signal_fence ();
+      *frame = &self->copy.frame;
+    }
+  if ((*frame)->type == SONDE_RING_END && (*frame)->len == SONDE_RING_END_BYTES)
     return SONDE_FRAME_OK;
 
-  return sonde_frame_check (self->copy.bytes, size_bytes);
+  return sonde_frame_check ((const uint8_t *) *frame, size_bytes);
 }
 
 static int
-refuse_frame (SondeRingReader *self, SondeRingState state, SondeFrameFault fault)
+refuse_frame (SondeRingReader *self,
+              SondeRingState state,
+              SondeFrameFault fault,
+              const SondeFrame *frame)
 {
   self->frame_fault = fault;
-  self->fault_type = fault == SONDE_FRAME_FAULT_SHORT_HEADER ? 0 : self->copy.frame.type;
+  self->fault_type = fault == SONDE_FRAME_FAULT_SHORT_HEADER ? 0 : frame->type;
   return close_ring (self, state);
 }
 
@@ -191,22 +235,23 @@ advance (SondeRingReader *self, size_t taken_bytes, size_t given_bytes)
   self->budget_bytes -= used_bytes < self->budget_bytes ? used_bytes : self->budget_bytes;
 }
 
-/* Takes the record that is there, if it is one. Returns: 1 it is an event, and its frame the copy
- */
+/* Takes the record in the batch. One whose stack is longer than that is read where it lies, once.
+ * Returns: 1 it is an event, and its frame the copy */
 static int
-take_record (SondeRingReader *self, bool *is_record)
+take_record (SondeRingReader *self, const uint8_t *from, size_t n_bytes)
 {
-  const uint64_t *from = (const void *) (self->memory.body + body_index (self, self->head));
-  size_t waiting_bytes = (size_t) (self->tail - self->head);
   size_t taken_bytes = 0;
+  size_t size_bytes = sonde_compact_reader_measure (*(const uint64_t *) (const void *) from);
 
-  *is_record
-      = self->compact.words != NULL && (sonde_ring_load_relaxed (from) & SONDE_HEAP_KIND_MASK) != 0;
-  if (!*is_record)
-    return 0;
-
-  self->record_fault = sonde_compact_reader_take (&self->compact, (const uint8_t *) from,
-                                                  waiting_bytes, &taken_bytes, &self->copy.frame);
+  if (n_bytes < size_bytes)
+    from = look (self, size_bytes, &n_bytes);
+  if (n_bytes < size_bytes && n_bytes < self->tail - self->head)
+    {
+      from = self->memory.body + body_index (self, self->head);
+      n_bytes = (size_t) (self->tail - self->head);
+    }
+  self->record_fault
+      = sonde_compact_reader_take (&self->compact, from, n_bytes, &taken_bytes, &self->copy.frame);
   if (self->record_fault != SONDE_HEAP_OK)
     return close_ring (self, SONDE_RING_FAULT_RECORD);
 
@@ -219,25 +264,32 @@ take_record (SondeRingReader *self, bool *is_record)
 }
 
 static int
-take_frame (SondeRingReader *self)
+take_frame (SondeRingReader *self, const SondeFrame **taken)
 {
-  SondeFrame *copy = &self->copy.frame;
-  SondeFrameFault fault = copy_frame (self);
+  SondeFrame *frame;
+  SondeFrameFault fault = copy_frame (self, &frame);
 
   if (fault != SONDE_FRAME_OK)
-    return refuse_frame (self, SONDE_RING_FAULT_FRAME, fault);
-  if (copy->type == SONDE_RING_END)
+    return refuse_frame (self, SONDE_RING_FAULT_FRAME, fault, frame);
+  if (frame->type == SONDE_RING_END)
     {
       self->head += SONDE_RING_END_BYTES;
+      self->bad_position = self->tail;
+      if (self->memory.kind != SONDE_RING_NATIVE)
+        return close_ring (self, SONDE_RING_HAS_ENDED);
+      if (self->head != self->tail)
+        return close_ring (self, SONDE_RING_FAULT_END);
+      self->continued_in = frame->padding2;
       return close_ring (self, SONDE_RING_HAS_ENDED);
     }
-  if ((self->rights.types & SONDE_RING_TYPE (copy->type)) == 0)
-    return refuse_frame (self, SONDE_RING_FAULT_REFUSED, fault);
+  if ((self->rights.types & SONDE_RING_TYPE (frame->type)) == 0)
+    return refuse_frame (self, SONDE_RING_FAULT_REFUSED, fault, frame);
 
-  advance (self, copy->len, copy->len);
+  advance (self, frame->len, frame->len);
   self->counts.frames++;
-  self->counts.foreign_pids += copy->pid != self->rights.pid;
-  copy->pid = self->rights.pid;
+  self->counts.foreign_pids += frame->pid != self->rights.pid;
+  frame->pid = self->rights.pid;
+  *taken = frame;
   return 1;
 }
 
@@ -245,17 +297,21 @@ take_frame (SondeRingReader *self)
 int
 sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
 {
-  bool is_record = true;
   int r = end_error (self);
 
-  while (r == 0 && is_record)
+  while (r == 0)
     {
+      const uint8_t *from;
+      size_t n_bytes;
+
       if (self->head == self->tail || self->budget_bytes == 0)
         return 0;
-      r = take_record (self, &is_record);
+      from = look (self, sizeof (uint64_t), &n_bytes);
+      if (self->compact.words == NULL
+          || (*(const uint64_t *) (const void *) from & SONDE_HEAP_KIND_MASK) == 0)
+        return take_frame (self, frame);
+      r = take_record (self, from, n_bytes);
     }
-  if (r == 0)
-    r = take_frame (self);
   if (r == 1)
     *frame = &self->copy.frame;
   return r;
@@ -349,6 +405,12 @@ sonde_ring_reader_state (const SondeRingReader *self)
   return self->state;
 }
 
+uint32_t
+sonde_ring_reader_continued_in (const SondeRingReader *self)
+{
+  return self->continued_in;
+}
+
 SondeFrameFault
 sonde_ring_reader_frame_fault (const SondeRingReader *self)
 {
@@ -373,6 +435,7 @@ sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_
     [SONDE_RING_FAULT_FRAME] = "malformed",
     [SONDE_RING_FAULT_REFUSED] = "this producer may not send it",
     [SONDE_RING_FAULT_RECORD] = "impossible",
+    [SONDE_RING_FAULT_END] = "the writer went on behind its end frame",
   };
   const char *why = texts[self->state];
 
@@ -391,7 +454,8 @@ sonde_ring_reader_explain (const SondeRingReader *self, char *text, size_t text_
               sonde_heap_fault_to_string (self->record_fault));
   else if (self->state >= SONDE_RING_FAULT_RANGE)
     snprintf (text, text_bytes, "%s: %llu, after %llu", why,
-              (unsigned long long) self->bad_position, (unsigned long long) self->tail);
+              (unsigned long long) self->bad_position,
+              (unsigned long long) (self->state == SONDE_RING_FAULT_END ? self->head : self->tail));
   else
     snprintf (text, text_bytes, "%s", why);
 

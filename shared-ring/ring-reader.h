@@ -58,6 +58,7 @@ typedef enum
   SONDE_RING_FAULT_FRAME,     /* a frame is malformed: sonde_ring_reader_frame_fault() */
   SONDE_RING_FAULT_REFUSED,   /* a frame of a type that this writer may not send */
   SONDE_RING_FAULT_RECORD,    /* a record is impossible: sonde_ring_reader_record_fault() */
+  SONDE_RING_FAULT_END,       /* there is something behind its end frame */
   SONDE_N_RING_STATES,
 } SondeRingState;
 
@@ -146,6 +147,8 @@ void sonde_ring_reader_pause (SondeRingReader *self, bool is_paused);
 void sonde_ring_reader_leave (SondeRingReader *self);
 
 SondeRingState sonde_ring_reader_state (const SondeRingReader *self);
+/* What number its end frame says that its writer goes on in; 0: none, or it has not ended. */
+uint32_t sonde_ring_reader_continued_in (const SondeRingReader *self);
 /* The fault behind SONDE_RING_FAULT_FRAME, else SONDE_FRAME_OK. */
 SondeFrameFault sonde_ring_reader_frame_fault (const SondeRingReader *self);
 /* The fault behind SONDE_RING_FAULT_RECORD, else SONDE_HEAP_OK. */

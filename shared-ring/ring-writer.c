@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +39,13 @@
  * had it not slept: that is no part of its wait. */
 #define MAX_WAKE_NS (100 * NS_PER_US)
 
+/* When a ring is too small: what may be waited in a second, and how often it may be full. */
+#define PRESSED_NS   INT64_C (1000000000)
+#define MAX_WAITS_NS (10000 * NS_PER_US)
+#define MAX_FULL     8
+#define GROWTH       4
+#define MAX_REFUSALS 6 /* that are told apart */
+
 struct SondeRingWriter
 {
   SondeRingHeader *header;
@@ -63,7 +71,19 @@ struct SondeRingWriter
   SondeCompactWriter compact;
   SondeRingMemory owned; /* all zero if somebody else keeps it */
 
+  /* Of the rings before this one. */
+  uint64_t past_frames;
+  SondeRingLosses past;
+
   /* Looked at when there is no room. */
+  SondeRingGrow grow; /* NULL: it stays as large as it is */
+  uint32_t number;    /* as the profiler knows it */
+  uint32_t features;
+  uint32_t n_refusals; /* of larger ones */
+  uint32_t n_full;     /* how often it was since then */
+  int64_t grow_at_ns;  /* not before that */
+  int64_t full_since_ns;
+  int64_t full_ns;   /* waited since then */
   int64_t bucket_ns; /* that may be waited in a row; below 0: too much was */
   int64_t bucket_at_ns;
   sigset_t usual; /* signals that are blocked in the ordinary */
@@ -101,20 +121,20 @@ load_head (SondeRingWriter *self)
   return true;
 }
 
-static void
-publish_tail (SondeRingWriter *self)
+static inline void
+publish_tail (const SondeRingWriter *self, SondeRingHeader *header)
 {
   if (self->is_native)
     {
-      sonde_ring_store_relaxed (&self->header->sequence, self->n_frames);
+      sonde_ring_store_relaxed (&header->sequence, self->n_frames);
       /* Pairs with the acquire in load_tail() of the reader: the frame and the sequence come
        * first. */
-      sonde_ring_store_release (&self->header->tail, self->tail);
+      sonde_ring_store_release (&header->tail, self->tail);
     }
   else
     {
       /* Pairs with the acquire in load_tail() of the reader. */
-      sonde_ring_store_release (&self->header->tail_index, self->index);
+      sonde_ring_store_release (&header->tail_index, self->index);
     }
 }
 
@@ -246,6 +266,7 @@ wait_for_room (SondeRingWriter *self, size_t size_bytes, int64_t most_ns)
   sonde_ring_add (&self->losses->blocked_bytes, size_bytes);
   sonde_ring_add (&self->losses->blocked_ns, (uint64_t) waited_ns);
   self->bucket_ns -= slept_ns;
+  self->full_ns += waited_ns;
   self->is_broken = r == -EPIPE;
   self->has_waited = r == -ENOBUFS;
 
@@ -269,6 +290,182 @@ sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes)
   return 0;
 }
 
+/* --- larger rings --- */
+
+void
+sonde_ring_writer_let_grow (SondeRingWriter *self, uint32_t number, SondeRingGrow grow)
+{
+  if ((self->features & SONDE_RING_MAY_GROW) == 0 || self->owned.header == NULL
+      || self->size_bytes >= SONDE_RING_MAX_BYTES)
+    return;
+  self->number = number;
+  self->grow = grow;
+}
+
+size_t
+sonde_ring_writer_size (const SondeRingWriter *self)
+{
+  return self->size_bytes;
+}
+
+/* Each time that the ring is full. */
+static void
+count_full (SondeRingWriter *self)
+{
+  int64_t now_ns = sonde_ring_now_ns ();
+
+  if (now_ns - self->full_since_ns > PRESSED_NS)
+    {
+      self->full_since_ns = now_ns;
+      self->full_ns = 0;
+      self->n_full = 0;
+    }
+  self->n_full++;
+}
+
+static bool
+is_too_small (const SondeRingWriter *self)
+{
+  return self->grow != NULL && (self->n_full >= MAX_FULL || self->full_ns >= MAX_WAITS_NS)
+         && self->full_since_ns >= self->grow_at_ns;
+}
+
+/* Says where it goes on, in the room that was kept for that. */
+static void
+write_end (SondeRingWriter *self, SondeRingHeader *header, uint32_t continued_in)
+{
+  const SondeFrame end = { .len = SONDE_RING_END_BYTES,
+                           .cpu = -1,
+                           .pid = -1,
+                           .time_ns = sonde_ring_now_ns (),
+                           .type = SONDE_RING_END,
+                           .padding2 = continued_in };
+
+  memcpy (self->body + self->index, &end, sizeof end);
+  self->tail += sizeof end;
+  self->index += sizeof end;
+  if (self->index >= self->size_bytes)
+    self->index -= self->size_bytes;
+  publish_tail (self, header);
+  ring_doorbell (self);
+}
+
+static void
+add_losses (SondeRingLosses *sum, const SondeRingLosses *losses)
+{
+  sum->lost_events += sonde_ring_load_relaxed (&losses->lost_events);
+  sum->lost_bytes += sonde_ring_load_relaxed (&losses->lost_bytes);
+  sum->blocked_events += sonde_ring_load_relaxed (&losses->blocked_events);
+  sum->blocked_bytes += sonde_ring_load_relaxed (&losses->blocked_bytes);
+  sum->blocked_ns += sonde_ring_load_relaxed (&losses->blocked_ns);
+}
+
+static void *
+remap (void *page, size_t old_bytes, size_t new_bytes, int flags, void *place)
+{
+  return (void *) syscall (SYS_mremap, page, old_bytes, new_bytes, MREMAP_MAYMOVE | flags, place);
+}
+
+/* Exchanges the page of the header where it is, as other threads look at its words and count what
+ * they lose there; the kernel does that at once for all. Returns: where the old one is now, or
+ * NULL: nothing has changed. The page becomes a mapping of its own first, so that the exchange
+ * itself does not fail. */
+static SondeRingHeader *
+exchange_header (SondeRingWriter *self, int ring_fd)
+{
+  size_t page_bytes = self->owned.header_bytes;
+  void *left = MAP_FAILED;
+  void *new = mmap (NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
+
+  if (new == MAP_FAILED)
+    return NULL;
+  if (madvise (new, page_bytes, MADV_DONTFORK) == 0
+      && madvise (self->header, page_bytes, MADV_DONTDUMP) == 0)
+    left = remap (self->header, 0, page_bytes, 0, NULL);
+  if (left == MAP_FAILED)
+    {
+      munmap (new, page_bytes);
+      return NULL;
+    }
+  if (remap (new, page_bytes, page_bytes, MREMAP_FIXED, self->header) != MAP_FAILED)
+    return left;
+  munmap (left, page_bytes);
+  munmap (new, page_bytes);
+  return NULL;
+}
+
+static int
+move_to (SondeRingWriter *self, int ring_fd, uint32_t number)
+{
+  SondeRingMemory before = self->owned;
+  SondeRingMemory memory;
+  SondeRingHeader *left = NULL;
+  int r = sonde_ring_memory_map (ring_fd, &memory);
+
+  if (r < 0)
+    return r;
+  if (memory.kind == SONDE_RING_NATIVE && memory.size_bytes > self->size_bytes
+      && memory.header->head == 0 && memory.header->tail == 0)
+    left = exchange_header (self, ring_fd);
+  if (left == NULL)
+    {
+      sonde_ring_memory_unmap (&memory);
+      return -EUCLEAN;
+    }
+
+  write_end (self, left, number);
+  self->past_frames += self->n_frames;
+  add_losses (&self->past, &left->losses);
+  munmap (left, before.header_bytes);
+  if (before.header == self->header)
+    munmap (before.body, 2 * before.size_bytes);
+  else
+    sonde_ring_memory_unmap (&before);
+
+  self->owned = memory;
+  self->body = memory.body;
+  self->size_bytes = (uint32_t) memory.size_bytes;
+  self->usable_bytes = self->size_bytes - SONDE_RING_END_BYTES;
+  self->tail = self->head = self->n_frames = 0;
+  self->index = 0;
+  self->number = number;
+  self->features = memory.features;
+  self->is_compact = (memory.features & SONDE_RING_COMPACT_HEAP) != 0;
+  sonde_compact_writer_clear (&self->compact);
+  sonde_compact_writer_init (&self->compact, memory.size_bytes);
+  return 0;
+}
+
+/* Where the thread may sleep, and its reservation is being made. */
+static bool
+go_on_in_a_larger_one (SondeRingWriter *self)
+{
+  sigset_t all, before;
+  uint32_t number;
+  int ring_fd;
+  int r;
+
+  self->n_full = 0;
+  self->full_ns = 0;
+  sigfillset (&all);
+  pthread_sigmask (SIG_SETMASK, &all, &before);
+  r = self->grow (self->number, (size_t) GROWTH * self->size_bytes, &ring_fd, &number);
+  if (r == 0)
+    {
+      r = move_to (self, ring_fd, number);
+      close (ring_fd);
+    }
+  pthread_sigmask (SIG_SETMASK, &before, NULL);
+  /* Who is refused asks more and more rarely; who came upon others asks as soon. */
+  if (r < 0 && r != -EBUSY)
+    self->grow_at_ns = sonde_ring_now_ns () + (PRESSED_NS << self->n_refusals);
+  if (r < 0 && r != -EBUSY && self->n_refusals < MAX_REFUSALS)
+    self->n_refusals++;
+  if (self->size_bytes >= SONDE_RING_MAX_BYTES || (self->features & SONDE_RING_MAY_GROW) == 0)
+    self->grow = NULL;
+  return r == 0;
+}
+
 void
 sonde_ring_writer_share (SondeRingWriter *self)
 {
@@ -282,12 +479,13 @@ sonde_ring_writer_patience_ns (const SondeRingWriter *self)
   return self->wait_ns;
 }
 
-/* Where there seems to be no room. */
-static int
-find_room (SondeRingWriter *self, size_t size_bytes)
+/* Where there seems to be no room. Apart from who reserves some: what it keeps on the stack would
+ * cost each event. */
+static int __attribute__ ((noinline)) find_room (SondeRingWriter *self, size_t size_bytes)
 {
   int saved_errno = errno;
-  int64_t most_ns;
+  int64_t most_ns = 0;
+  bool may_wait;
   int state;
   int r = -ENOBUFS;
 
@@ -297,22 +495,33 @@ find_room (SondeRingWriter *self, size_t size_bytes)
   if (has_room (self, size_bytes))
     {
       self->has_waited = false;
-      if (self->wait_ns > 0)
+      if (self->wait_ns > 0 || self->grow != NULL)
         learn_signals (self);
       return 0;
     }
 
-  if (self->wait_ns == 0 || self->has_waited)
+  may_wait = self->wait_ns > 0 && !self->has_waited
+             && (most_ns = share_ns (self, sonde_ring_now_ns ())) > 0;
+  if (self->grow != NULL)
+    count_full (self);
+  if (!may_wait && !is_too_small (self))
     return -ENOBUFS;
-
-  most_ns = share_ns (self, sonde_ring_now_ns ());
-  /* Who allocates memory does not expect to be cancelled there. */
-  if (most_ns > 0 && may_sleep (self)
-      && pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state) == 0)
+  if (!may_sleep (self))
     {
-      r = wait_for_room (self, size_bytes, most_ns);
-      pthread_setcancelstate (state, NULL);
+      self->n_full = 0;
+      return -ENOBUFS;
     }
+
+  /* Who allocates memory does not expect to be cancelled there. */
+  pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
+  if (may_wait)
+    r = wait_for_room (self, size_bytes, most_ns);
+  if ((r == 0 || r == -ENOBUFS) && is_too_small (self) && go_on_in_a_larger_one (self))
+    {
+      self->has_waited = false;
+      r = 0;
+    }
+  pthread_setcancelstate (state, NULL);
   errno = saved_errno;
 
   return r;
@@ -327,8 +536,16 @@ lose (SondeRingWriter *self, size_t size_bytes, int error)
   return error;
 }
 
-int
-sonde_ring_writer_check_wanted (const SondeRingWriter *self)
+/* What nearly every event finds. */
+static inline bool
+is_wanted (const SondeRingWriter *self)
+{
+  return self->generation == sonde_fork_guard_generation () && !self->is_broken
+         && (!self->is_native
+             || sonde_ring_load_relaxed (&self->header->is_paused) == SONDE_RING_RUNS);
+}
+
+static int __attribute__ ((noinline)) find_why_not (const SondeRingWriter *self)
 {
   if (self->generation != sonde_fork_guard_generation ())
     return -ECHILD;
@@ -346,6 +563,12 @@ sonde_ring_writer_check_wanted (const SondeRingWriter *self)
     }
 
   return 0;
+}
+
+int
+sonde_ring_writer_check_wanted (const SondeRingWriter *self)
+{
+  return __builtin_expect (is_wanted (self), true) ? 0 : find_why_not (self);
 }
 
 bool
@@ -373,7 +596,7 @@ sonde_ring_writer_pause_word (const SondeRingWriter *self)
 int
 sonde_ring_writer_reserve (SondeRingWriter *self, size_t size_bytes, void **place)
 {
-  int r = sonde_ring_writer_check_wanted (self);
+  int r = __builtin_expect (is_wanted (self), true) ? 0 : find_why_not (self);
 
   if (r < 0)
     return r;
@@ -412,7 +635,7 @@ release (SondeRingWriter *self, uint32_t size_bytes)
       self->index += size_bytes;
       if (self->index >= self->size_bytes)
         self->index -= self->size_bytes;
-      publish_tail (self);
+      publish_tail (self, self->header);
     }
 
   self->reserved_bytes = 0;
@@ -509,9 +732,11 @@ sonde_ring_writer_count (const SondeRingWriter *self, uint64_t *n_frames, SondeR
   bool is_parents = self->generation != sonde_fork_guard_generation ();
 
   if (n_frames != NULL)
-    *n_frames = self->n_frames;
-  if (losses != NULL)
-    *losses = is_parents ? self->own : *self->losses;
+    *n_frames = self->past_frames + self->n_frames;
+  if (losses == NULL)
+    return;
+  *losses = self->past;
+  add_losses (losses, is_parents ? &self->own : self->losses);
 }
 
 static int
@@ -531,6 +756,7 @@ init (SondeRingWriter *self, const SondeRingMemory *memory, int link_fd)
   self->bucket_ns = BUCKET_NS;
   self->bucket_at_ns = sonde_ring_now_ns ();
   self->pid = getpid ();
+  self->features = memory->features;
   self->is_compact = (memory->features & SONDE_RING_COMPACT_HEAP) != 0;
   sonde_compact_writer_init (&self->compact, memory->size_bytes);
   self->losses = self->is_native ? &self->header->losses : &self->own;
@@ -599,8 +825,6 @@ sonde_ring_writer_open (int ring_fd, int link_fd, SondeRingWriter **self)
 void
 sonde_ring_writer_close (SondeRingWriter *self)
 {
-  SondeFrame end = { .len = SONDE_RING_END_BYTES, .cpu = -1, .pid = -1, .type = SONDE_RING_END };
-
   if (self == NULL)
     return;
 
@@ -614,13 +838,11 @@ sonde_ring_writer_close (SondeRingWriter *self)
 
   if (!self->is_broken)
     {
-      /* The room for it was kept. */
-      end.time_ns = sonde_ring_now_ns ();
       self->reserved_bytes = 0;
-      memcpy (self->body + self->index, &end, sizeof end);
-      release (self, sizeof end);
-      ring_doorbell (self);
+      write_end (self, self->header, 0);
     }
+  if (self->owned.header != NULL && self->header != self->owned.header)
+    munmap (self->header, self->owned.header_bytes);
   sonde_ring_memory_unmap (&self->owned);
   munmap (self, sizeof *self);
 }

@@ -115,6 +115,34 @@ void sonde_ring_writer_discard (SondeRingWriter *self);
  */
 int sonde_ring_writer_check_room (SondeRingWriter *self, size_t size_bytes);
 
+/**
+ * SondeRingGrow:
+ * @number: of a ring, as the profiler knows it
+ * @ring_fd: (out): a larger one, to be closed
+ * @new_number: (out): of that
+ *
+ * Asks the profiler; called with all signals blocked and no cancellation.
+ *
+ * Returns: 0 or a negative errno
+ */
+typedef int (*SondeRingGrow) (uint32_t number,
+                              size_t size_bytes,
+                              int *ring_fd,
+                              uint32_t *new_number);
+
+/**
+ * sonde_ring_writer_let_grow:
+ *
+ * From now on a ring whose waits took more than 10 ms of a second, or that was full eight times in
+ * it, is exchanged for a larger one, in which the writer goes on: it stays the same, and so does
+ * its pause word. Of a ring whose maker does not offer that, nothing. Not of
+ * sonde_ring_writer_new().
+ */
+void sonde_ring_writer_let_grow (SondeRingWriter *self, uint32_t number, SondeRingGrow grow);
+
+/* Bytes of its ring's body. */
+size_t sonde_ring_writer_size (const SondeRingWriter *self);
+
 /* Threads take turns at it: which signals one of them blocks says nothing of another, so any of
  * them waits for room, in signal handlers, too. */
 void sonde_ring_writer_share (SondeRingWriter *self);

@@ -42,15 +42,18 @@ static bool
 parse_plt (
     const SondeCfiSection *section, int64_t at, uint16_t length, SondeArch arch, int32_t *threshold)
 {
-  static const uint8_t x86_64[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24, 0x22 };
-  static const uint8_t i386[] = { 0x74, 0x04, 0x78, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x32, 0x24, 0x22 };
-  const uint8_t *expected = arch == SONDE_ARCH_I386 ? i386 : x86_64;
+  /* Not named after the machines alone: compilers for i386 define that one. */
+  static const uint8_t of_x86_64[]
+      = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24, 0x22 };
+  static const uint8_t of_i386[]
+      = { 0x74, 0x04, 0x78, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x32, 0x24, 0x22 };
+  const uint8_t *expected = arch == SONDE_ARCH_I386 ? of_i386 : of_x86_64;
   const uint8_t *bytes = section->bytes + at;
 
-  if (arch == SONDE_ARCH_AARCH64 || length != sizeof x86_64
+  if (arch == SONDE_ARCH_AARCH64 || length != sizeof of_x86_64
       || memcmp (bytes, expected, PLT_THRESHOLD) != 0
       || memcmp (bytes + PLT_THRESHOLD + 1, expected + PLT_THRESHOLD + 1,
-                 sizeof x86_64 - PLT_THRESHOLD - 1)
+                 sizeof of_x86_64 - PLT_THRESHOLD - 1)
              != 0)
     return false;
   if (bytes[PLT_THRESHOLD] < OP_LIT0 || bytes[PLT_THRESHOLD] > OP_LIT15)

@@ -106,8 +106,10 @@ sonde_arch_registers (SondeArch arch)
 static inline SondeArch
 sonde_arch_native (void)
 {
-#ifdef __aarch64__
+#if defined(__aarch64__)
   return SONDE_ARCH_AARCH64;
+#elif defined(__i386__)
+  return SONDE_ARCH_I386;
 #else
   return SONDE_ARCH_X86_64;
 #endif

@@ -14,7 +14,7 @@
  * What sonde_rule_step() does, for nearly all frames, several times faster: the CFA counts from a
  * register, everything is in memory and in the copy. Only the registers that frames are found
  * through are followed. A walk that turns out to need another one starts again with
- * sonde_rule_step() alone. 64-bit programs only. Inline, so that a frame lives in the processor's
+ * sonde_rule_step() alone. Inline, so that a frame lives in the processor's
  * registers.
  */
 typedef struct
@@ -63,13 +63,22 @@ sonde_plain_frame_leave (const SondePlainFrame *self, SondeArch arch, SondeFrame
 }
 
 static inline bool
-sonde_plain_frame_read (const SondeStackCopy *stack, uint64_t cfa, int16_t words, uint64_t *value)
+sonde_plain_frame_read (
+    const SondeStackCopy *stack, SondeArch arch, uint64_t cfa, int16_t words, uint64_t *value)
 {
-  uint64_t offset = cfa + (uint64_t) ((int64_t) words * 8) - stack->address;
+  const unsigned word_bytes = sonde_arch_registers (arch)->word_bytes;
+  uint64_t offset = cfa + (uint64_t) ((int64_t) words * word_bytes) - stack->address;
+  uint32_t half;
 
-  if (stack->size_bytes < sizeof *value || offset > stack->size_bytes - sizeof *value)
+  if (stack->size_bytes < word_bytes || offset > stack->size_bytes - word_bytes)
     return false;
-  memcpy (value, stack->bytes + offset, sizeof *value);
+  if (word_bytes == sizeof *value)
+    {
+      memcpy (value, stack->bytes + offset, sizeof *value);
+      return true;
+    }
+  memcpy (&half, stack->bytes + offset, sizeof half);
+  *value = half;
   return true;
 }
 
@@ -95,11 +104,13 @@ sonde_plain_frame_step (SondePlainFrame *self,
     return false;
   caller.sp += (uint64_t) (int64_t) rule->cfa_offset;
   if (caller.sp <= self->sp
-      || !sonde_plain_frame_read (stack, caller.sp, rule->ra_place, &caller.pc)
+      || !sonde_plain_frame_read (stack, arch, caller.sp, rule->ra_place, &caller.pc)
       || ((rule->saved_mask & 1) != 0
-          && !sonde_plain_frame_read (stack, caller.sp, rule->saved_offset[0], &caller.saved[0]))
+          && !sonde_plain_frame_read (stack, arch, caller.sp, rule->saved_offset[0],
+                                      &caller.saved[0]))
       || ((rule->saved_mask & 2) != 0
-          && !sonde_plain_frame_read (stack, caller.sp, rule->saved_offset[1], &caller.saved[1])))
+          && !sonde_plain_frame_read (stack, arch, caller.sp, rule->saved_offset[1],
+                                      &caller.saved[1])))
     return false;
   caller.pc = sonde_arch_strip_pac (arch, caller.pc);
   if (caller.pc == 0)

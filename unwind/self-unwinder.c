@@ -35,6 +35,8 @@ typedef struct
 #define MAX_STEP_BYTES      (UINT64_C (64) << 20)
 
 #define KERNEL_SIGSET_BYTES 8
+#define WORD_BYTES          sizeof (uintptr_t)
+#define IS_32_BIT           (WORD_BYTES == 4)
 #define NO_SUCH_OPERATION   (-1)
 
 static uint64_t
@@ -119,14 +121,14 @@ typedef struct
 static bool
 can_be_read (const SondeStackCopy *stack, uint64_t place)
 {
-  return place - stack->address <= stack->size_bytes - sizeof (uint64_t)
-         && stack->size_bytes >= sizeof (uint64_t);
+  return place - stack->address <= stack->size_bytes - WORD_BYTES
+         && stack->size_bytes >= WORD_BYTES;
 }
 
 static uint64_t
 place_at (uint64_t base, int16_t words)
 {
-  return base + (uint64_t) ((int64_t) words * 8);
+  return base + (uint64_t) ((int64_t) words * (int64_t) WORD_BYTES);
 }
 
 /* How the caller of @frame was found: by @rule, at @caller_sp. */
@@ -170,7 +172,7 @@ forget_stack (KnownStack *self)
 static inline uint64_t
 read_word (uint64_t place)
 {
-  return *(const volatile uint64_t *) (uintptr_t) place;
+  return *(const volatile uintptr_t *) (uintptr_t) place;
 }
 
 /* Odd numbers of no pattern: the first ones of splitmix64. */
@@ -418,10 +420,10 @@ find_module (uint64_t address, LoadedCfi *self)
   memcpy (&preamble, self->header, sizeof preamble);
   cursor = (SondeCfiCursor){ self->header + sizeof preamble, end };
   if (preamble.version != HEADER_VERSION || preamble.table_encoding != TABLE_ENCODING
-      || !sonde_cfi_read_encoded (&cursor, preamble.eh_frame_encoding, false, (uintptr_t) cursor.at,
-                                  (uintptr_t) self->header, &eh_frame)
-      || !sonde_cfi_read_encoded (&cursor, preamble.count_encoding, false, (uintptr_t) cursor.at,
-                                  (uintptr_t) self->header, &n_rows)
+      || !sonde_cfi_read_encoded (&cursor, preamble.eh_frame_encoding, IS_32_BIT,
+                                  (uintptr_t) cursor.at, (uintptr_t) self->header, &eh_frame)
+      || !sonde_cfi_read_encoded (&cursor, preamble.count_encoding, IS_32_BIT,
+                                  (uintptr_t) cursor.at, (uintptr_t) self->header, &n_rows)
       || n_rows > (size_t) (end - cursor.at) / ROW_BYTES)
     return false;
   self->rows = cursor.at;
@@ -435,6 +437,7 @@ find_module (uint64_t address, LoadedCfi *self)
     .bytes = bytes,
     .size_bytes = (size_t) (end - bytes),
     .vaddr = eh_frame,
+    .is_32_bit = IS_32_BIT,
   };
   return true;
 }
@@ -523,6 +526,7 @@ enter_stack (OwnWalk *self)
   self->stack = (SondeStackCopy){
     .bytes = (const uint8_t *) (uintptr_t) sp,
     .address = sp,
+    .is_32_bit = IS_32_BIT,
     /* What called us has just stored a word below. */
     .size_bytes = (self->is_own ? own->high : ((sp - 1) | (page_bytes () - 1)) + 1) - sp,
   };
@@ -619,10 +623,19 @@ frame_pointer_rule (const OwnWalk *self)
                                      .ra_place = -1,
                                      .saved_mask = 1,
                                      .saved_offset = { -2 } };
+  static const SondeRule i_386 = { .kind = SONDE_RULE_REGISTER,
+                                   .cfa_register = 5,
+                                   .cfa_offset = 8,
+                                   .ra_place = -1,
+                                   .saved_mask = 1,
+                                   .saved_offset = { -2 } };
   uint64_t fp = self->frame.saved[0];
 
-  if ((self->valid >> native_registers ()->fp & 1) == 0 || fp < self->frame.sp || fp % 8 != 0)
+  if ((self->valid >> native_registers ()->fp & 1) == 0 || fp < self->frame.sp
+      || fp % WORD_BYTES != 0)
     return NULL;
+  if (IS_32_BIT)
+    return &i_386;
   return sonde_arch_native () == SONDE_ARCH_AARCH64 ? &aarch64 : &x86_64;
 }
 

@@ -15,7 +15,8 @@
 #include "client/base/sibling.h"
 #include "client/base/text.h"
 
-#define LIBRARY "libsonde-memory.so"
+#define LIBRARY   "libsonde-memory.so"
+#define LIB_TOKEN "$LIB" /* Source: ld.so(8), "Dynamic string tokens" */
 
 enum
 {
@@ -140,10 +141,19 @@ refuse (GError **error, const char *path, const char *why)
 }
 
 static gboolean
+is_alike (const Program *program, const Program *library)
+{
+  return program->elf_class == library->elf_class && program->byte_order == library->byte_order
+         && program->machine == library->machine;
+}
+
+/* @narrow: the library for 32-bit programs; of class 0: there is none */
+static gboolean
 check_program (const char *path,
                int fd,
                const Program *program,
                const Program *library,
+               const Program *narrow,
                const SondePreloadUser *user,
                GError **error)
 {
@@ -152,9 +162,12 @@ check_program (const char *path,
   if (gains_rights (fd, user))
     return refuse (error, path,
                    "it gains rights when it is executed, and then loads no library of others");
-  if (program->elf_class != library->elf_class || program->byte_order != library->byte_order
-      || program->machine != library->machine)
-    return refuse (error, path, "it is of another architecture than libsonde-memory.so");
+  if (!is_alike (program, library) && !is_alike (program, narrow))
+    return refuse (error, path,
+                   program->elf_class == ELFCLASS32 && program->machine == EM_386
+                           && library->machine == EM_X86_64
+                       ? "it is a 32-bit program, and libsonde-memory.so for those is not there"
+                       : "it is of another architecture than libsonde-memory.so");
   if (program->loader[0] == '\0')
     return refuse (error, path, "it is statically linked, and loads no library");
   if (g_str_has_prefix (loader, "ld-musl"))
@@ -211,8 +224,25 @@ sonde_preload_dup_file (const char *path)
 {
   g_autoptr (GString) file = g_string_new (path);
 
-  g_string_replace (file, "$LIB", SONDE_LIB, 0);
+  g_string_replace (file, LIB_TOKEN, SONDE_LIB, 0);
   return g_strdup (file->str);
+}
+
+/* As the loader replaces it in 32-bit programs. NULL: there is none for them. */
+static char *
+dup_narrow_file (const char *path)
+{
+  g_auto (GStrv) folders = g_strsplit (SONDE_LIBDIRS_I386, ":", -1);
+
+  for (guint i = 0; strstr (path, LIB_TOKEN) != NULL && folders[i] != NULL; i++)
+    {
+      g_autoptr (GString) file = g_string_new (path);
+
+      g_string_replace (file, LIB_TOKEN, folders[i], 0);
+      if (g_file_test (file->str, G_FILE_TEST_IS_REGULAR))
+        return g_strdup (file->str);
+    }
+  return NULL;
 }
 
 char *
@@ -257,10 +287,13 @@ sonde_preload_check (const char *path,
 {
   const SondePreloadUser ourselves = { getuid (), getgid (), FALSE };
   g_autofree char *library_path = sonde_preload_dup_file (path);
+  g_autofree char *narrow_path = dup_narrow_file (path);
   g_autofree char *name = g_find_program_in_path (command);
+  Program narrow = { 0 };
   Program library, program;
 
-  if (!read_library (library_path, &library, error))
+  if (!read_library (library_path, &library, error)
+      || (narrow_path != NULL && !read_library (narrow_path, &narrow, error)))
     return FALSE;
   for (guint i = 0; i <= MAX_INTERPRETERS && name != NULL; i++)
     {
@@ -270,8 +303,8 @@ sonde_preload_check (const char *path,
 
       if (kind != KIND_SCRIPT)
         return kind == KIND_OTHER
-               || check_program (name, fd, &program, &library, user != NULL ? user : &ourselves,
-                                 error);
+               || check_program (name, fd, &program, &library, &narrow,
+                                 user != NULL ? user : &ourselves, error);
       g_free (name);
       name = g_strdup (interpreter);
     }

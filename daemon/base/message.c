@@ -485,6 +485,9 @@ sonde_statistic_name (SondeStatistic statistic)
     "events-waited-us",
     "target-stuck",
     "rings-refused",
+    "programs-32-bit",
+    "programs-static",
+    "programs-without-library",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

@@ -357,6 +357,10 @@ typedef enum
   SONDE_STATISTIC_TARGET_STUCK,      /* questions about a process or its files that the kernel did
                                         not answer */
   SONDE_STATISTIC_RINGS_REFUSED,     /* rings that threads of programs asked for and did not get */
+  /* programs that made no event, as they loaded no library of ours; here and in the next two */
+  SONDE_STATISTIC_PROGRAMS_32_BIT,
+  SONDE_STATISTIC_PROGRAMS_STATIC,
+  SONDE_STATISTIC_PROGRAMS_WITHOUT_LIBRARY, /* for another reason */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 

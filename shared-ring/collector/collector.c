@@ -262,14 +262,22 @@ sonde_collector_define_counter (SondeCollectorType type,
   return id;
 }
 
+/* How many are defined in its ring. */
+static uint32_t
+count_definitions (const SondeThreadRing *ring)
+{
+  /* Pairs with the release below: who sees the number writes behind the definitions. */
+  return (uint32_t) sonde_ring_load_acquire (ring->n_definitions);
+}
+
 /* A frame with the definitions that this ring does not have yet, as many as fit. Of a ring in
  * common two threads may send the same ones, which does no harm. */
 static int
 send_definitions (SondeThreadRing *ring, const SondeFrameOrigin *origin, uint32_t n_defined)
 {
   SondeCounter counters[DEFINITIONS_A_TIME];
-  /* Pairs with the release below: who sees the number writes behind the definitions. */
-  uint32_t first = sonde_ring_load_acquire (ring->n_definitions);
+  uint64_t before = sonde_ring_load_acquire (ring->n_definitions);
+  uint32_t first = (uint32_t) before;
   uint32_t n = 0;
   int r;
 
@@ -286,9 +294,10 @@ send_definitions (SondeThreadRing *ring, const SondeFrameOrigin *origin, uint32_
 
   r = finish (
       ring, sonde_writer_add_counter_define (sonde_thread_ring_frames (ring), origin, counters, n));
+  /* Unless another thread was faster, or has got another ring in place of this one. */
   if (r == 0)
-    sonde_ring_store_release (ring->n_definitions, first + n);
-
+    __atomic_compare_exchange_n (ring->n_definitions, &before, before + n, false, __ATOMIC_RELEASE,
+                                 __ATOMIC_RELAXED);
   return r;
 }
 
@@ -309,14 +318,14 @@ check_counters (SondeThreadRing *ring,
     if (ids[i] < 1 || (uint32_t) ids[i] > n_defined)
       return -EINVAL;
 
-  while (r == 0 && sonde_ring_load_acquire (ring->n_definitions) < n_defined)
+  while (r == 0 && count_definitions (ring) < n_defined)
     r = send_definitions (ring, origin, n_defined);
 
   return r;
 }
 
-int
-sonde_collector_set_counters (const int *ids, const SondeCollectorValue *values, size_t n_counters)
+static int
+set_counters (const int *ids, const SondeCollectorValue *values, size_t n_counters)
 {
   uint32_t wire_ids[SONDE_COLLECTOR_MAX_COUNTERS];
   SondeCounterValue wire_values[SONDE_COLLECTOR_MAX_COUNTERS];
@@ -340,6 +349,15 @@ sonde_collector_set_counters (const int *ids, const SondeCollectorValue *values,
 
   return finish (ring, sonde_writer_add_counter_set (sonde_thread_ring_frames (ring), &origin,
                                                      wire_ids, wire_values, n_counters));
+}
+
+/* Once more if its ring was left in the middle of it: in the next one they are to be defined. */
+int
+sonde_collector_set_counters (const int *ids, const SondeCollectorValue *values, size_t n_counters)
+{
+  int r = set_counters (ids, values, n_counters);
+
+  return r == -ECHILD ? set_counters (ids, values, n_counters) : r;
 }
 
 int

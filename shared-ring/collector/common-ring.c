@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "shared-ring/collector/common-ring.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -41,8 +42,8 @@ typedef struct
   _Alignas(SONDE_RING_OWNER_BYTES) uint64_t word; /* generation << STATE_BITS | CommonState */
   void *writer; /* SondeRingWriter: who has taken the ring may write */
   SondeControlRingAnswer answer;
-  uint32_t n_definitions;
-  uint32_t n_users; /* threads whose home it is, or that look whether it shall be */
+  uint64_t n_definitions; /* in the lower half; the upper one is another for each ring */
+  uint32_t n_users;       /* threads whose home it is, or that look whether it shall be */
 } Slot;
 
 static Slot slots[MAX_RINGS];
@@ -146,23 +147,28 @@ open_slot (Slot *slot, SondeProducer producer, bool is_left)
   SondeRingWriter *of_parent = writer_of (slot);
   SondeRingWriter *writer;
   SondeRingGrant grant;
-  int r;
+  int r = -EBADF;
 
   if (!is_left)
     {
       sonde_ring_store_relaxed (&slot->writer, (void *) NULL);
       sonde_ring_writer_close (of_parent);
     }
-  r = sonde_control_link_get_ring (&wish, &grant);
-  if (r < 0)
-    return r;
-  r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
-  close (grant.ring_fd);
+  /* Another thread may be closing all descriptors, ours among them. */
+  for (unsigned n = 0; r == -EBADF && n < 2; n++)
+    {
+      r = sonde_control_link_get_ring (&wish, &grant);
+      if (r < 0)
+        return r;
+      r = sonde_ring_writer_open (grant.ring_fd, grant.link_fd, &writer);
+      close (grant.ring_fd);
+    }
   if (r < 0)
     return r;
 
   sonde_ring_writer_share (writer);
-  slot->n_definitions = 0;
+  sonde_ring_writer_let_grow (writer, grant.answer.number, sonde_control_link_grow_ring);
+  sonde_ring_store_release (&slot->n_definitions, ((slot->n_definitions >> 32) + 1) << 32);
   slot->answer = grant.answer;
   sonde_ring_store_release (&slot->writer, (void *) writer);
   return 0;
@@ -274,7 +280,8 @@ sonde_common_ring_join (SondeCommonRing *self,
     }
 
   made.stage_bytes = made.mapped_bytes;
-  made.pause_word = sonde_ring_writer_pause_word (writer_of (&slots[made.home]));
+  made.writer = writer_of (&slots[made.home]);
+  made.pause_word = sonde_ring_writer_pause_word (made.writer);
   made.n_definitions = &slots[made.home].n_definitions;
   *answer = slots[made.home].answer;
   *self = made;
@@ -371,23 +378,76 @@ sonde_common_ring_reserve (SondeCommonRing *self, size_t size_bytes, void **plac
   /* From here on a signal handler of this thread finds it busy. */
   sonde_ring_store_relaxed (&self->is_busy, 1);
   sonde_ring_signal_fence ();
+  self->stack_hash = 0;
   self->reserved_bytes = (uint32_t) size_bytes;
   *place = self->stage;
   return 0;
 }
 
+/* Whether an event means in one ring what it does in the next. */
+static bool
+is_of_any_ring (const SondeFrame *frame)
+{
+  return frame->type != SONDE_FRAME_CTRDEF && frame->type != SONDE_FRAME_CTRSET;
+}
+
+static_assert (SONDE_HEAP_FREE_ROOM <= sizeof (SondeFrameAllocation)
+                   && SONDE_HEAP_BLOCK_ROOM (0) <= sizeof (SondeFrameAllocation),
+               "what is short has room where a frame has");
+
+/* Says the event in short, in the open reservation. Returns: how many bytes that takes; 0: it has
+ * to be the frame */
+static size_t
+shorten_event (SondeRingWriter *writer, SondeCommonRing *self, void *place)
+{
+  const SondeFrameAllocation *frame = self->stage;
+  SondeCompactWriter *compact = sonde_ring_writer_compact (writer);
+  SondeCompactEvent event;
+  size_t n_bytes;
+
+  if (compact == NULL || frame->frame.type != SONDE_FRAME_ALLOCATION
+      || !sonde_compact_writer_takes (frame->address) || frame->size_bytes < 0
+      || frame->n_addrs > SONDE_HEAP_MAX_DEPTH || (frame->n_addrs > 0 && self->stack_hash == 0))
+    return 0;
+  event = (SondeCompactEvent){ .address = frame->address,
+                               .size_bytes = (uint64_t) frame->size_bytes,
+                               .time_ns = frame->frame.time_ns,
+                               .stack_hash = self->stack_hash,
+                               .tid = frame->tid };
+  if (event.size_bytes == 0)
+    return sonde_compact_writer_free (compact, place, &event);
+
+  memcpy ((uint8_t *) place + SONDE_COMPACT_ADDRS_AT, frame->addrs,
+          frame->n_addrs * sizeof *frame->addrs);
+  self->is_defining = 1;
+  sonde_ring_signal_fence ();
+  n_bytes = sonde_compact_writer_block (compact, place, &event, frame->n_addrs);
+  sonde_ring_signal_fence ();
+  self->is_defining = 0;
+  return n_bytes;
+}
+
 /* Into a ring that this thread has taken. @may_wait: it waits, or counts the loss, as any writer */
 static int
-copy_event (SondeRingWriter *writer, const SondeCommonRing *self, size_t size_bytes, bool may_wait)
+copy_event (SondeRingWriter *writer, SondeCommonRing *self, size_t size_bytes, bool may_wait)
 {
+  size_t short_bytes;
   void *place;
   int r = may_wait ? 0 : sonde_ring_writer_check_room (writer, size_bytes);
 
+  if (writer != self->writer && !is_of_any_ring (self->stage))
+    return -ECHILD;
   if (r == 0)
     r = sonde_ring_writer_reserve (writer, size_bytes, &place);
   if (r < 0)
     return r;
 
+  short_bytes = shorten_event (writer, self, place);
+  if (short_bytes > 0)
+    {
+      sonde_ring_writer_commit_records (writer, short_bytes);
+      return 0;
+    }
   memcpy (place, self->stage, size_bytes);
   sonde_ring_writer_commit (writer);
   return 0;
@@ -495,7 +555,7 @@ sonde_common_ring_commit (SondeCommonRing *self)
   else
     r = publish (self, frame->len);
   /* The profiler has left the ring meanwhile. */
-  if (r == -ECHILD)
+  if (r == -ECHILD && is_of_any_ring (frame))
     sonde_ring_writer_lose (writer_of (&slots[self->home]), frame->len);
   self->n_frames += r == 0;
   self->n_lost += r == -ENOSPC || r == -EMSGSIZE;

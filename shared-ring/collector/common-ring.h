@@ -20,6 +20,9 @@
  * middle of a copy, or never comes back from a signal handler there, so takes one ring with it, and
  * not the others.
  *
+ * Where the ring allows it what is copied is said in short (heap-record.h): which stacks it has,
+ * and whose event was the last, is known to who has taken it.
+ *
  * A child of fork() has a copy of these words, in any state: they name the process that they are
  * of, and mean nothing in another one.
  *
@@ -40,9 +43,12 @@ typedef struct
   uint32_t reserved_bytes;
   void *stage; /* where an event is made */
   size_t stage_bytes;
-  size_t mapped_bytes; /* 0: the stage is @last */
+  size_t mapped_bytes;  /* 0: the stage is @last */
+  uint64_t stack_hash;  /* of the allocation that is being made: it may be said in short; 0: not */
+  uint32_t is_defining; /* a stack, for which memory may be mapped */
+  const void *writer;   /* of the first ring when it joined */
   const uint32_t *pause_word;
-  uint32_t *n_definitions; /* counters that were defined in the first ring: see collector.c */
+  uint64_t *n_definitions; /* counters that were defined in the first ring: see collector.c */
   uint64_t n_frames;
   uint64_t n_lost;
   SondeWriter frames;
@@ -84,6 +90,7 @@ void sonde_common_ring_lose (SondeCommonRing *self, size_t size_bytes);
  * sonde_common_ring_commit:
  *
  * Errors: -ENOBUFS there was no room in a ring: counted as lost; -EPIPE as of
- *   sonde_ring_writer_reserve()
+ *   sonde_ring_writer_reserve(); -ECHILD the profiler has left the ring meanwhile, and what a
+ *   counter is in that one means nothing in the next: not counted, to be made again
  */
 int sonde_common_ring_commit (SondeCommonRing *self);

@@ -35,6 +35,9 @@
  * calls again. */
 #define CALLED_MS 1000
 
+/* For a larger ring: a program can do without. */
+#define GROW_MS 1000
+
 /* Of everybody whom a user namespace has no number for. */
 #define OVERFLOW_UID 65534
 
@@ -65,6 +68,7 @@ static struct
   uint32_t is_confined;  /* makes no sockets any more */
   uint32_t n_requests;
   bool is_sysprof; /* only the protocol of libsysprof-capture */
+  bool is_slow;    /* did not answer who wished for a larger ring */
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .control = { .fd = -1 }, .link = { .fd = -1 } };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -592,6 +596,7 @@ give_up (void)
     sonde_ring_store_release (&state.is_there, 0);
   else
     sonde_ring_store_relaxed (&state.has_come, 0);
+  state.is_slow = false;
   sonde_known_socket_close (&state.link);
 }
 
@@ -681,4 +686,66 @@ sonde_control_link_follow (SondeProducer producer)
         open_link_to_caller (producer);
     }
   pthread_mutex_unlock (&state.lock);
+}
+
+/* Answers to requests before this one are passed over, as who asked is gone. */
+static int
+ask_for_larger (uint32_t number, size_t size_bytes, SondeRingGrant *grant)
+{
+  const SondeControlGrowRequest request
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_GROW },
+          .continues = number,
+          .size_bytes = (uint32_t) size_bytes,
+          .number = ++state.n_requests };
+  SondeControlRingAnswer *answer = &grant->answer;
+  int64_t deadline_ms = now_ms () + GROW_MS;
+  int r = check_place (state.link.fd);
+
+  if (r == 0)
+    r = ask (state.link.fd, &request, sizeof request, answer, sizeof *answer, deadline_ms,
+             &grant->ring_fd);
+  for (unsigned n = 0; r == 0 && answer->number != request.number && n < MAX_STALE_ANSWERS; n++)
+    {
+      if (grant->ring_fd >= 0)
+        close (grant->ring_fd);
+      r = ask (state.link.fd, NULL, 0, answer, sizeof *answer, deadline_ms, &grant->ring_fd);
+    }
+  if (r < 0)
+    return r;
+  if (answer->number == request.number && answer->error == 0 && grant->ring_fd >= 0)
+    return 0;
+
+  if (grant->ring_fd >= 0)
+    close (grant->ring_fd);
+  return answer->error < 0 ? answer->error : -EBADMSG;
+}
+
+int
+sonde_control_link_grow_ring (uint32_t number,
+                              size_t size_bytes,
+                              int *ring_fd,
+                              uint32_t *new_number)
+{
+  SondeRingGrant got = { .ring_fd = -1, .link_fd = -1 };
+  int saved_errno = errno;
+  int r = -ENODEV;
+
+  if (is_forking || pthread_mutex_trylock (&state.lock) != 0)
+    return -EBUSY;
+  if ((sonde_ring_load_relaxed (&state.is_there) != 0
+           ? !state.is_sysprof
+           : sonde_ring_load_relaxed (&state.has_come) != 0)
+      && !state.is_slow && sonde_ring_load_relaxed (&state.is_confined) == 0
+      && sonde_known_socket_check (&state.link))
+    r = ask_for_larger (number, size_bytes, &got);
+  state.is_slow = state.is_slow || r == -ETIMEDOUT;
+  pthread_mutex_unlock (&state.lock);
+
+  if (r == 0)
+    {
+      *ring_fd = got.ring_fd;
+      *new_number = got.answer.number;
+    }
+  errno = saved_errno;
+  return r;
 }

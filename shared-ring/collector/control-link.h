@@ -32,7 +32,7 @@ typedef struct
 {
   int ring_fd;                   /* to be closed */
   int link_fd;                   /* stays the link's; -1: no doorbell */
-  SondeControlRingAnswer answer; /* all zero of a Sysprof profiler */
+  SondeControlRingAnswer answer; /* all zero of a Sysprof profiler; its number is the ring's */
 } SondeRingGrant;
 
 /**
@@ -63,3 +63,18 @@ void sonde_control_link_confine (void);
  * asked again; what the profiler's answer says, such as -EDQUOT
  */
 int sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant);
+
+/**
+ * sonde_control_link_grow_ring:
+ *
+ * A SondeRingGrow of ring-writer.h, over the link that there is. Nobody is waited for who asks at
+ * the same time, and the profiler for a second at most; if it does not answer it is not asked so
+ * again.
+ *
+ * Errors: -ENODEV there is no link, or it may not be used for this; -EBUSY; -ETIMEDOUT; what the
+ *   profiler's answer says, such as -EDQUOT
+ */
+int sonde_control_link_grow_ring (uint32_t number,
+                                  size_t size_bytes,
+                                  int *ring_fd,
+                                  uint32_t *new_number);

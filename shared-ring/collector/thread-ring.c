@@ -156,6 +156,7 @@ open_writer (SondeThreadRing *self, const SondeRingWish *wish)
       return r;
     }
 
+  sonde_ring_writer_let_grow (writer, grant.answer.number, sonde_control_link_grow_ring);
   for (uint32_t n = __atomic_exchange_n (&n_missed, 0, __ATOMIC_RELAXED); n > 0; n--)
     sonde_ring_writer_lose (writer, 0);
   self->n_own_definitions = 0;
@@ -267,14 +268,13 @@ is_current (const SondeThreadRing *self)
                                 : sonde_common_ring_is_left (&self->common));
 }
 
-SondeThreadRing *
-sonde_thread_ring_get (const SondeRingWish *wish)
+/* Where the thread has no ring of its own that takes events now. */
+static void __attribute__ ((noinline)) find_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
-  SondeThreadRing *self = &own;
   uint32_t beacon;
 
   if (is_current (self))
-    return self;
+    return;
 
   beacon = sonde_beacon_generation ();
   /* What it has others close once it is gone. */
@@ -288,6 +288,18 @@ sonde_thread_ring_get (const SondeRingWish *wish)
     }
   else if (self->is_opening == 0)
     open_ring (self, wish);
+}
 
+SondeThreadRing *
+sonde_thread_ring_get (const SondeRingWish *wish)
+{
+  SondeThreadRing *self = &own;
+
+  /* Looked up once: the compiler takes that call for cheaper than to keep its result. */
+  __asm__("" : "+r"(self));
+  if (__builtin_expect (self->writer != NULL ? sonde_ring_writer_check_wanted (self->writer) < 0
+                                             : !is_current (self),
+                        false))
+    find_ring (self, wish);
   return self;
 }

@@ -20,8 +20,8 @@ typedef struct
   uint32_t is_opening;
   int32_t pid;
   int32_t tid;
-  uint32_t *n_definitions;       /* counters that were defined in its ring: see collector.c */
-  uint32_t n_own_definitions;    /* if it is its own */
+  uint64_t *n_definitions;       /* counters that were defined in its ring: see collector.c */
+  uint64_t n_own_definitions;    /* if it is its own */
   uint32_t n_rounds;             /* of destructors that its end has waited for */
   bool has_ended;                /* its destructors are done: it gets no other ring */
   SondeControlRingAnswer answer; /* what the profiler said with the ring */

@@ -105,6 +105,9 @@ check_end (SondeRingReader *reader, bool is_compact)
     abort ();
   if (sonde_ring_reader_explain (reader, text, sizeof text)[0] == '\0')
     abort ();
+  if (sonde_ring_reader_continued_in (reader) != 0
+      && sonde_ring_reader_state (reader) != SONDE_RING_HAS_ENDED)
+    abort ();
   if ((sonde_ring_reader_frame_fault (reader) != SONDE_FRAME_OK)
       != (sonde_ring_reader_state (reader) == SONDE_RING_FAULT_FRAME))
     abort ();

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ARENA_BYTES (UINT64_C (64) << 30) /* of addresses; memory is used as it is touched */
+/* Of addresses, of which a 32-bit program has few; memory is used as it is touched. */
+#define ARENA_BYTES (sizeof (void *) == 4 ? UINT64_C (1) << 30 : UINT64_C (64) << 30)
 #define ALIGNMENT   16
 
 static uint64_t arena;

@@ -115,6 +115,8 @@ add_ring (ControlServer *self,
 
   if (!self->options.wants_frames)
     options.features = SONDE_RING_COMPACT_HEAP;
+  if (self->options.may_grow)
+    options.features |= SONDE_RING_MAY_GROW;
   if (self->options.ring_bytes != 0)
     options.size_bytes = self->options.ring_bytes;
   else if (request != NULL && request->size_bytes != 0)
@@ -126,9 +128,34 @@ add_ring (ControlServer *self,
   ring->pid = pid;
   ring->tid = request != NULL ? request->tid : 0;
   ring->producer = request != NULL ? request->producer : 0;
+  ring->number = request != NULL ? request->number : 0;
   g_ptr_array_add (self->rings, ring);
 
   return fd;
+}
+
+/* Returns: the descriptor of a larger ring, or -1 */
+static int
+grow_ring (ControlServer *self, gint32 pid, const SondeControlGrowRequest *wanted)
+{
+  for (guint i = self->rings->len; i > 0; i--)
+    {
+      const ControlRing *ring = g_ptr_array_index (self->rings, i - 1);
+      const SondeControlRingRequest request = { .producer = ring->producer,
+                                                .tid = ring->tid,
+                                                .size_bytes = wanted->size_bytes,
+                                                .number = wanted->number };
+      ControlRing *last;
+      int fd;
+
+      if (ring->number != wanted->continues || ring->pid != pid)
+        continue;
+      fd = add_ring (self, SONDE_RING_NATIVE, pid, &request);
+      last = g_ptr_array_index (self->rings, self->rings->len - 1);
+      last->before = ring;
+      return fd;
+    }
+  return -1;
 }
 
 static gboolean
@@ -190,6 +217,14 @@ answer_link (ControlServer *self, int link, gconstpointer bytes, gssize n, gint3
         fd = add_ring (self, SONDE_RING_NATIVE, pid, request);
       send_with_fd (link, &answer, sizeof answer, fd);
     }
+  else if (is_message (bytes, n, SONDE_CONTROL_GROW, sizeof (SondeControlGrowRequest)))
+    {
+      answer.header = request->header;
+      answer.number = ((const SondeControlGrowRequest *) bytes)->number;
+      fd = grow_ring (self, pid, bytes);
+      answer.error = fd < 0 ? -EDQUOT : 0;
+      send_with_fd (link, &answer, sizeof answer, fd);
+    }
   else
     self->n_ignored++;
 }
@@ -198,8 +233,11 @@ static void
 drain (const ControlServer *self, ControlRing *ring)
 {
   const SondeFrame *frame;
-  int r = sonde_ring_reader_begin (ring->reader, SIZE_MAX);
+  int r;
 
+  if (ring->before != NULL && sonde_ring_reader_state (ring->before->reader) == SONDE_RING_IS_OPEN)
+    return;
+  r = sonde_ring_reader_begin (ring->reader, SIZE_MAX);
   while (r == 0 && (r = sonde_ring_reader_next (ring->reader, &frame)) == 1)
     {
       if (self->options.take != NULL)

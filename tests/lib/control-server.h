@@ -7,14 +7,18 @@
 #include "shared-ring/control-message.h"
 #include "shared-ring/ring-reader.h"
 
-typedef struct
+typedef struct ControlRing ControlRing;
+
+struct ControlRing
 {
   SondeRingReader *reader;
-  GPtrArray *frames; /* of SondeFrame, copies */
-  gint32 pid;        /* by the kernel */
-  gint32 tid;        /* by the program; 0 of libsysprof-capture, and if threads share it */
-  guint32 producer;  /* 0 of libsysprof-capture */
-} ControlRing;
+  GPtrArray *frames;         /* of SondeFrame, copies */
+  gint32 pid;                /* by the kernel */
+  gint32 tid;                /* by the program; 0 of libsysprof-capture, and if threads share it */
+  guint32 producer;          /* 0 of libsysprof-capture */
+  guint32 number;            /* of its request */
+  const ControlRing *before; /* that it continues; or NULL */
+};
 
 typedef struct
 {
@@ -26,6 +30,7 @@ typedef struct
   gboolean is_paused;
   gboolean wants_frames; /* of heap events, and no records */
   guint32 ring_bytes;    /* of native rings; 0: as the program likes */
+  gboolean may_grow;     /* rings */
   guint32 memory_mode;
   guint32 max_depth; /* 0: 64 */
   guint64 memory_interval_bytes;

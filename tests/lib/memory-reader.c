@@ -87,6 +87,7 @@ main (int argc, char **argv)
     }
 
   options.wait_us = (guint32) wait_us;
+  options.may_grow = ring_bytes == 0;
   options.is_paused = is_paused;
   options.is_mute = is_mute;
   options.wants_frames = wants_frames;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_THREADS 64
+#define MAX_THREADS 128
 #define DEPTH       12
 #define BLOCK_BYTES 32
 

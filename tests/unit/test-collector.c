@@ -320,6 +320,48 @@ loses_nothing_where_it_may_wait (void)
   g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, told->n_produced);
 }
 
+/* Where nothing may wait, all that had no room is counted. */
+static int
+make_many_in_sharing_threads (void)
+{
+  g_assert_cmpint (sonde_collector_prepare_thread (), ==, 0);
+  return make_many_in_threads ();
+}
+
+/* Threads that make more than their rings hold get larger ones, of their own or shared. */
+static void
+goes_on_in_larger_rings (gconstpointer is_sharing)
+{
+  const ControlServerOptions growing = { .socket_type = SOCK_SEQPACKET,
+                                         .n_max_own = is_sharing != NULL ? 1 : 0,
+                                         .wait_us = 60 * 1000000,
+                                         .may_grow = TRUE };
+  g_autoptr (ControlServer) server = control_server_new (&growing);
+  guint n_grown = 0;
+
+  memset (told, 0, sizeof *told);
+  g_assert_cmpint (
+      control_server_run (server,
+                          is_sharing != NULL ? make_many_in_sharing_threads : make_many_in_threads,
+                          "SONDE_CONTROL_FD"),
+      ==, 0);
+  g_assert_cmpuint (told->n_lost, ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, told->n_produced);
+  for (guint i = 0; i < server->rings->len; i++)
+    {
+      const ControlRing *ring = server->rings->pdata[i];
+
+      if (ring->before == NULL)
+        continue;
+      n_grown++;
+      g_assert_cmpint (sonde_ring_reader_state (ring->before->reader), ==, SONDE_RING_HAS_ENDED);
+      g_assert_cmpuint (sonde_ring_reader_continued_in (ring->before->reader), ==, ring->number);
+      g_assert_cmpuint (sonde_ring_reader_size (ring->reader), >,
+                        sonde_ring_reader_size (ring->before->reader));
+    }
+  g_assert_cmpuint (n_grown, >, 0);
+}
+
 /* A thread's events, whose numbers and names are defined before them. */
 static gpointer
 make_in_order (gpointer data)
@@ -408,14 +450,6 @@ shares_rings_where_not_each_has_its_own (void)
                     N_SHARING * (N_SHARED_EVENTS + 1));
   for (guint i = 0; i < server->rings->len; i++)
     assert_order (server->rings->pdata[i]);
-}
-
-/* Where nothing may wait, all that had no room is counted. */
-static int
-make_many_in_sharing_threads (void)
-{
-  g_assert_cmpint (sonde_collector_prepare_thread (), ==, 0);
-  return make_many_in_threads ();
 }
 
 static void
@@ -905,6 +939,9 @@ main (int argc, char *argv[])
   TEST ("asks-no-socket-but-its-own", asks_no_socket_but_its_own);
   TEST ("comes-to-the-rendezvous", comes_to_the_rendezvous);
   TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
+  g_test_add_data_func ("/collector/goes-on-in-larger-rings", NULL, goes_on_in_larger_rings);
+  g_test_add_data_func ("/collector/goes-on-in-larger-rings-that-are-shared", "sharing",
+                        goes_on_in_larger_rings);
 
   return g_test_run ();
 }

@@ -109,7 +109,7 @@ def test_preload(folder):
     static = make_program(folder, 'static', elf())
     programs = {static: 'statically linked', make_program(folder, 'script', f'#! {static} -x\n'.encode()): 'statically linked',
                 make_program(folder, 'other', elf(machine=183)): 'another architecture',
-                make_program(folder, 'narrow', elf(machine=3, elf_class=1)): 'another architecture',
+                make_program(folder, 'narrow', elf(machine=3, elf_class=1)): 'a 32-bit program',
                 make_program(folder, 'musl', elf(loader='/lib/ld-musl-x86_64.so.1')): 'musl'}
     if os.getuid() == 0:
         programs[make_program(folder, 'privileged', elf(loader='/lib64/ld-linux-x86-64.so.2'))] = 'gains rights'
@@ -122,6 +122,17 @@ def test_preload(folder):
     for name, word in ((os.path.join(folder, 'none'), 'No such file'), (write(folder, b'text' * 99), 'no library')):
         complaint = check_refused('record', '--memory', '-o', output, '--', good, SONDE_MEMORY_LIBRARY=name)
         check(name in complaint and word in complaint, complaint)
+    # One path for programs of both kinds, to a library for each that is there.
+    config = open(os.path.join(sys.argv[1], 'config.h'), encoding='ascii').read()
+    wide, narrow = (re.search(rf'define SONDE_{name} "([^":]*)', config)[1] for name in ('LIB', 'LIBDIRS_I386'))
+    for directory, data, word in ((wide, elf(loader='/lib64/ld-linux-x86-64.so.2'), 'a 32-bit program'),
+                                  (narrow, elf(machine=3, elf_class=1), 'statically linked')):
+        if directory:
+            os.makedirs(os.path.join(folder, directory))
+            make_program(folder, os.path.join(directory, 'any.so'), data)
+            complaint = check_refused('record', '--memory', '-o', output, '--', os.path.join(folder, 'narrow'),
+                                      SONDE_MEMORY_LIBRARY=os.path.join(folder, '$LIB/any.so'))
+            check(word in complaint, complaint)
     check(not os.path.exists(output), 'a capture was begun')
 
 

@@ -16,6 +16,7 @@
 #include "shared-ring/ring-reader.h"
 
 #define MAX_RINGS 8 /* as there */
+#define MAX_GROWN (4 * MAX_RINGS)
 #define N_THREADS 32
 #define N_EVENTS  4000
 
@@ -25,34 +26,63 @@ static struct
   pthread_mutex_t lock; /* whose order ThreadSanitizer knows */
   guint n_max;
   guint32 wait_us;
-  SondeRingReader *readers[MAX_RINGS];
+  SondeRingReader *readers[MAX_GROWN];
+  guint continues[MAX_GROWN]; /* which of them, from 1; 0: none */
   guint n_readers;
+  guint n_grown; /* of these, those that continue one */
+  guint32 features;
   guint64 seen[N_THREADS]; /* events */
   gboolean is_over;
   int link[2]; /* our end, the program's end */
 } profiler = { .lock = PTHREAD_MUTEX_INITIALIZER, .link = { -1, -1 } };
 
+static int
+make_ring (gsize size_bytes, guint continues)
+{
+  const SondeRingOptions options
+      = { SONDE_RING_NATIVE, size_bytes, profiler.wait_us, profiler.features };
+  const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
+  SondeRingMemory memory;
+  int ring_fd;
+
+  g_assert_cmpuint (profiler.n_readers, <, MAX_GROWN);
+  g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &ring_fd), ==, 0);
+  g_assert_cmpint (sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]),
+                   ==, 0);
+  profiler.continues[profiler.n_readers++] = continues;
+  return ring_fd;
+}
+
 int
 sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 {
-  const SondeRingOptions options = { SONDE_RING_NATIVE, SONDE_RING_MIN_BYTES, profiler.wait_us, 0 };
-  const SondeRingRights rights = { SONDE_RING_COLLECTOR_TYPES, getpid () };
-  SondeRingMemory memory;
   int r = -EDQUOT;
 
   g_assert_true (wish->is_common);
   pthread_mutex_lock (&profiler.lock);
-  if (profiler.n_readers < profiler.n_max)
+  if (profiler.n_readers - profiler.n_grown < profiler.n_max)
     {
       *grant = (SondeRingGrant){ .link_fd = profiler.link[1], .answer.max_depth = 17 };
-      g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &grant->ring_fd), ==, 0);
-      g_assert_cmpint (
-          sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]), ==, 0);
-      profiler.n_readers++;
+      grant->ring_fd = make_ring (SONDE_RING_MIN_BYTES, 0);
+      grant->answer.number = profiler.n_readers;
       r = 0;
     }
   pthread_mutex_unlock (&profiler.lock);
   return r;
+}
+
+int
+sonde_control_link_grow_ring (uint32_t number,
+                              size_t size_bytes,
+                              int *ring_fd,
+                              uint32_t *new_number)
+{
+  pthread_mutex_lock (&profiler.lock);
+  *ring_fd = make_ring (MIN (size_bytes, SONDE_RING_MAX_BYTES), number);
+  *new_number = profiler.n_readers;
+  profiler.n_grown++;
+  pthread_mutex_unlock (&profiler.lock);
+  return 0;
 }
 
 static void
@@ -80,6 +110,24 @@ fill_event (gpointer place, guint thread, guint n)
     addrs[i] = thread * 1000000 + n;
 }
 
+/* What threads have in common are stacks, of which there are 17. */
+static void
+fill_short_event (gpointer place, guint thread, guint n)
+{
+  SondeFrameAllocation *frame = place;
+  const guint n_addrs = n % 4 == 0 ? 0 : n % 17;
+
+  *frame = (SondeFrameAllocation){ .frame = { .len = (guint16) (sizeof *frame + n_addrs * 8),
+                                              .time_ns = n,
+                                              .type = SONDE_FRAME_ALLOCATION },
+                                   .address = (n + 1) * 8,
+                                   .size_bytes = n % 4 == 0 ? 0 : thread + 1,
+                                   .tid = (gint32) thread,
+                                   .n_addrs = (guint16) n_addrs };
+  for (guint i = 0; i < n_addrs; i++)
+    frame->addrs[i] = 0x1000 + n_addrs * 100 + i;
+}
+
 static int
 make_event (SondeCommonRing *self, guint thread, guint n)
 {
@@ -87,8 +135,36 @@ make_event (SondeCommonRing *self, guint thread, guint n)
   int r = sonde_common_ring_reserve (self, sizeof (SondeFrameAllocation) + 61 * 8, &place);
 
   g_assert_cmpint (r, ==, 0);
-  fill_event (place, thread, n);
+  if ((profiler.features & SONDE_RING_COMPACT_HEAP) != 0)
+    {
+      fill_short_event (place, thread, n);
+      self->stack_hash = ((SondeFrameAllocation *) place)->n_addrs;
+    }
+  else
+    fill_event (place, thread, n);
   return sonde_common_ring_commit (self);
+}
+
+/* A time may be that of another thread's event before it. */
+static void
+see_short_event (const SondeFrame *frame)
+{
+  const SondeFrameAllocation *event = (gconstpointer) frame;
+  const guint n = (guint) (event->address / 8 - 1);
+  union
+  {
+    SondeFrameAllocation event;
+    guint8 bytes[sizeof (SondeFrameAllocation) + 61 * 8];
+  } expected;
+
+  g_assert_cmpuint (event->tid, <, N_THREADS);
+  fill_short_event (&expected, (guint) event->tid, n);
+  g_assert_cmpint (frame->time_ns, >=, n);
+  g_assert_cmpuint (frame->len, ==, expected.event.frame.len);
+  g_assert_cmpint (event->size_bytes, ==, expected.event.size_bytes);
+  g_assert_cmpmem (event->addrs, event->n_addrs * 8, expected.event.addrs,
+                   expected.event.n_addrs * 8);
+  profiler.seen[event->tid]++;
 }
 
 static void
@@ -116,10 +192,20 @@ read_all (void)
   pthread_mutex_lock (&profiler.lock);
   for (guint i = 0; i < profiler.n_readers; i++)
     {
+      guint before = profiler.continues[i];
+
+      if (sonde_ring_reader_state (profiler.readers[i]) == SONDE_RING_HAS_ENDED
+          || (before != 0
+              && sonde_ring_reader_state (profiler.readers[before - 1]) == SONDE_RING_IS_OPEN))
+        continue;
       g_assert_cmpint (sonde_ring_reader_begin (profiler.readers[i], SIZE_MAX), ==, 0);
       while (sonde_ring_reader_next (profiler.readers[i], &frame) == 1)
-        see_event (frame);
+        if ((profiler.features & SONDE_RING_COMPACT_HEAP) != 0)
+          see_short_event (frame);
+        else
+          see_event (frame);
       sonde_ring_reader_release (profiler.readers[i]);
+      g_assert_cmpint (sonde_ring_reader_state (profiler.readers[i]), <=, SONDE_RING_HAS_ENDED);
     }
   pthread_mutex_unlock (&profiler.lock);
 }
@@ -183,7 +269,7 @@ take_all (guint n_rings)
   g_atomic_int_set (&profiler.is_over, TRUE);
   g_thread_join (reader);
   read_all ();
-  g_assert_cmpuint (profiler.n_readers, ==, n_rings);
+  g_assert_cmpuint (profiler.n_readers - profiler.n_grown, ==, n_rings);
   for (guint i = 0; i < N_THREADS; i++)
     g_assert_cmpuint (profiler.seen[i], ==, N_EVENTS);
 }
@@ -204,6 +290,34 @@ static void
 takes_all_through_as_many_as_there_may_be (void)
 {
   take_all (MAX_RINGS);
+}
+
+/* Each thread goes on in the larger ring, whoever got it. */
+static void
+takes_all_through_rings_that_grow (void)
+{
+  profiler.features = SONDE_RING_MAY_GROW;
+  take_all (2);
+  g_assert_cmpuint (profiler.n_grown, >, 0);
+}
+
+/* What is short is that in rings that are shared, too: with a clock for each it takes 40 bytes. */
+static void
+takes_all_in_short (void)
+{
+  guint64 n_bytes = 0, n_events = 0;
+  SondeRingCounts counts;
+
+  profiler.features = SONDE_RING_COMPACT_HEAP | SONDE_RING_MAY_GROW;
+  take_all (3);
+  for (guint i = 0; i < profiler.n_readers; i++)
+    {
+      sonde_ring_reader_count (profiler.readers[i], &counts);
+      n_bytes += counts.bytes;
+      n_events += counts.frames;
+    }
+  g_assert_cmpuint (n_events, ==, N_THREADS * N_EVENTS);
+  g_assert_cmpuint (n_bytes, <, n_events * (sizeof (SondeHeapClock) + sizeof (SondeHeapBlock)));
 }
 
 static void
@@ -315,6 +429,51 @@ counts_what_it_loses (void)
   sonde_common_ring_leave (&self);
 }
 
+/* Two threads are in the middle of an event when the profiler leaves their ring, and a third one
+ * gets another in its place, where the counters of the first one are not defined. */
+static void
+moves_to_the_next_ring_what_means_the_same_there (void)
+{
+  SondeCommonRing counting = { 0 }, marking = { 0 }, next = { 0 };
+  SondeControlRingAnswer answer;
+  SondeRingCounts counts;
+  gpointer set, mark;
+  uint64_t before;
+
+  begin (1, 0);
+  g_assert_cmpint (sonde_common_ring_join (&counting, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&marking, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  before = *counting.n_definitions;
+  g_assert_cmpint (sonde_common_ring_reserve (&counting, 48, &set), ==, 0);
+  *(SondeFrame *) set = (SondeFrame){ .len = 48, .type = SONDE_FRAME_CTRSET };
+  g_assert_cmpint (sonde_common_ring_reserve (&marking, 48, &mark), ==, 0);
+  fill_event (mark, 5, 0);
+
+  sonde_ring_reader_leave (profiler.readers[0]);
+  profiler.n_max = 2;
+  g_assert_cmpint (sonde_common_ring_join (&next, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpuint (profiler.n_readers, ==, 2);
+  g_assert_cmpuint (next.home, ==, counting.home);
+  g_assert_cmpuint (*counting.n_definitions, !=, before);
+  g_assert_cmpuint ((uint32_t) *next.n_definitions, ==, 0);
+
+  g_assert_cmpint (sonde_common_ring_commit (&counting), ==, -ECHILD);
+  g_assert_cmpint (sonde_common_ring_reserve (&counting, 48, &set), ==, -ECHILD);
+  g_assert_cmpint (sonde_common_ring_commit (&marking), ==, 0);
+  g_assert_cmpint (sonde_common_ring_reserve (&next, 48, &mark), ==, 0);
+  fill_event (mark, 6, 0);
+  g_assert_cmpint (sonde_common_ring_commit (&next), ==, 0);
+  read_all ();
+  g_assert_cmpuint (profiler.seen[5], ==, 1);
+  g_assert_cmpuint (profiler.seen[6], ==, 1);
+  for (guint i = 0; i < 2; i++)
+    {
+      sonde_ring_reader_count (profiler.readers[i], &counts);
+      g_assert_cmpuint (counts.claimed.lost_events, ==, 0);
+      g_assert_cmpuint (counts.frames, ==, i == 0 ? 0 : 2);
+    }
+}
+
 static void
 gives_a_child_rings_of_its_own (void)
 {
@@ -372,11 +531,15 @@ main (int argc, char **argv)
     { "/common-ring/refuses-who-finds-none", refuses_who_finds_none },
     { "/common-ring/counts-what-it-loses", counts_what_it_loses },
     { "/common-ring/goes-round-a-ring-that-stays-taken", goes_round_a_ring_that_stays_taken },
+    { "/common-ring/moves-to-the-next-ring-what-means-the-same-there",
+      moves_to_the_next_ring_what_means_the_same_there },
     { "/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own },
     { "/common-ring/takes-all-through-one", takes_all_through_one },
     { "/common-ring/takes-all-through-three", takes_all_through_three },
     { "/common-ring/takes-all-through-as-many-as-there-may-be",
       takes_all_through_as_many_as_there_may_be },
+    { "/common-ring/takes-all-through-rings-that-grow", takes_all_through_rings_that_grow },
+    { "/common-ring/takes-all-in-short", takes_all_in_short },
   };
 
   g_test_init (&argc, &argv, NULL);

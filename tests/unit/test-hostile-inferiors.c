@@ -255,6 +255,256 @@ check_records (void)
   worker_clear (&worker);
 }
 
+/* The end of a ring, by whatever number it says that its program goes on. */
+static void
+write_end (Program *program, guint32 continued_in)
+{
+  const SondeFrame end
+      = { .len = SONDE_RING_END_BYTES, .type = SONDE_RING_END, .padding2 = continued_in };
+  SondeRingHeader *header = program->memory.header;
+
+  memcpy (program->memory.body + header->tail % program->memory.size_bytes, &end, sizeof end);
+  __atomic_store_n (&header->tail, header->tail + sizeof end, __ATOMIC_RELEASE);
+}
+
+static void
+ring_bell (const Program *program)
+{
+  static const SondeControlHeader bell
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_BELL };
+
+  g_assert_cmpint (send (program->link, &bell, sizeof bell, 0), ==, sizeof bell);
+}
+
+typedef enum
+{
+  END_NAMES_NOBODY,    /* that there is */
+  END_NAMES_ITSELF,    /* its own number */
+  END_NAMES_ANOTHER,   /* of its program, which continues nothing */
+  END_NAMES_A_FOREIGN, /* that continues another program's */
+  END_TWICE,
+  END_AND_MORE,
+  N_ENDS,
+} EndHarm;
+
+/* Ends that are none end their ring with a reason, and no other; what would have continued it, if
+ * anything, is read. */
+static void
+check_ends (gconstpointer data)
+{
+  static const char *const words[N_ENDS] = {
+    [END_NAMES_NOBODY] = "its end frame names ring 9999 of its program",
+    [END_NAMES_ITSELF] = "its end frame names ring 42 of its program",
+    [END_NAMES_ANOTHER] = "its end frame names ring 43 of its program",
+    [END_NAMES_A_FOREIGN] = "its end frame names ring 44 of its program",
+    [END_TWICE] = "the writer went on behind its end frame",
+    [END_AND_MORE] = "the writer went on behind its end frame",
+  };
+  const EndHarm harm = GPOINTER_TO_UINT (data);
+  Worker worker = { 0 };
+  Program good, bad;
+  Program grown = { .link = -1 }, other = { .link = -1 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  bad = program_open (&worker); /* ring 42 of its own, as all of this test */
+  good = program_open (&worker);
+  program_map (&other, program_ask_ring_as (&worker, bad.link, 43, 0, &answer));
+  program_map (&grown, program_ask_ring_as (&worker, good.link, 44, 42, &answer));
+  g_assert_cmpint (program_mark (&good, "before"), ==, 0);
+  g_assert_cmpint (program_mark (&bad, "before"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  if (harm == END_TWICE || harm == END_AND_MORE)
+    {
+      SondeRingHeader *header = bad.memory.header;
+      guint64 tail = header->tail;
+
+      write_end (&bad, 0);
+      if (harm == END_TWICE)
+        write_end (&bad, 0);
+      else
+        write_frame (&bad, 72, SONDE_FRAME_LOG);
+      g_assert_cmpuint (header->tail, >, tail + SONDE_RING_END_BYTES);
+    }
+  else
+    write_end (&bad, harm == END_NAMES_NOBODY   ? 9999
+                     : harm == END_NAMES_ITSELF ? 42
+                                                : 42 + (guint) harm - END_NAMES_ITSELF);
+  ring_bell (&bad);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 3);
+  g_assert_cmpint (program_mark (&other, "after"), ==, 0);
+  g_assert_cmpint (program_mark (&good, "after"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 4);
+  write_end (&good, 44);
+  ring_bell (&good);
+  g_assert_cmpint (program_mark (&grown, "grown"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 5);
+  summary = worker_finish (&worker);
+  g_assert_true (worker_was_said (&worker, words[harm]));
+  g_assert_true (worker_was_said (&worker, "Ring 1 (application) of process"));
+  g_assert_false (worker_was_said (&worker, "Ring 2"));
+  program_close (&other, FALSE);
+  program_close (&grown, FALSE);
+  program_close (&bad, FALSE);
+  program_close (&good, FALSE);
+  worker_clear (&worker);
+}
+
+/* A ring that never ends is the only one that is read; what its program put into the next comes
+ * when the session ends, and it gets no third one. */
+static void
+check_no_end (void)
+{
+  Worker worker = { 0 };
+  Program program;
+  Program grown = { .link = -1 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  program_map (&grown, program_ask_ring_as (&worker, program.link, 43, 42, &answer));
+  g_assert_cmpint (program_mark (&grown, "early"), ==, 0);
+  g_assert_cmpint (program_mark (&grown, "early"), ==, 0);
+  g_assert_cmpint (program_ask_ring_as (&worker, program.link, 44, 42, &answer), ==, -1);
+  g_assert_cmpint (answer.error, ==, -EALREADY);
+  g_assert_cmpint (program_ask_ring_as (&worker, program.link, 45, 43, &answer), ==, -1);
+  g_assert_cmpint (answer.error, ==, -EALREADY);
+  g_assert_cmpint (program_mark (&program, "late"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 2);
+  g_assert_cmpuint (worker_count (&worker, SONDE_LEDGER_EVENTS_RECORDED), ==, 1);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, 3);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 3);
+  program_close (&grown, FALSE);
+  program_close (&program, FALSE);
+  worker_clear (&worker);
+}
+
+/* One that is killed between the two has all that it committed, in its order. */
+static void
+check_killed_between (void)
+{
+  Worker worker = { 0 };
+  Program program;
+  Program grown = { .link = -1 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) marks = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  program_map (&grown, program_ask_ring_as (&worker, program.link, 43, 42, &answer));
+  g_assert_cmpint (program_mark (&grown, "second"), ==, 0);
+  g_assert_cmpint (program_mark (&program, "first"), ==, 0);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 2);
+  program_close (&grown, FALSE);
+  program_close (&program, FALSE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, 2);
+  marks = worker_find_frames (&worker, SONDE_FRAME_MARK);
+  g_assert_cmpstr (((const SondeFrameMark *) g_ptr_array_index (marks, 0))->name, ==, "first");
+  g_assert_cmpstr (((const SondeFrameMark *) g_ptr_array_index (marks, 1))->name, ==, "second");
+  worker_clear (&worker);
+}
+
+/* A million wishes cost nobody anything: one ring, and refusals. */
+static void
+check_growth_requests (void)
+{
+  const guint n_requests = 1000000;
+  Worker worker = { 0 };
+  Program program, other;
+  SondeControlGrowRequest request
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_GROW },
+          .continues = 42,
+          .size_bytes = SONDE_RING_MAX_BYTES };
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeControlRingAnswer answer;
+  guint n_rings = 0, n_answers = 0, n_sent = 0;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  other = program_open (&worker);
+  while (n_answers < n_requests)
+    {
+      request.number = n_sent + 1000;
+      request.continues = n_sent % 3 == 0 ? 42 : n_sent % 3 == 1 ? request.number - 1 : n_sent;
+      while (n_sent < n_requests
+             && send (program.link, &request, sizeof request, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        request.number = ++n_sent + 1000;
+      worker_run (&worker);
+      while (recv (program.link, &answer, sizeof answer, MSG_DONTWAIT) == sizeof answer)
+        {
+          n_rings += answer.error == 0;
+          n_answers++;
+        }
+    }
+  g_assert_cmpuint (n_rings, ==, 1);
+  g_assert_cmpint (program_mark (&other, "name"), ==, 0);
+  g_assert_cmpint (program_mark (&program, "name"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 2);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 3);
+  program_close (&program, FALSE);
+  program_close (&other, FALSE);
+  worker_wait_count (&worker, SONDE_STATISTIC_SHARED_RINGS, 0);
+  summary = worker_finish (&worker);
+  g_assert_false (worker_was_said (&worker, SONDE_LEDGER_MISSING));
+  worker_clear (&worker);
+}
+
+/* Of the memory that rings may grow into each process has an equal part, and the rest is for who
+ * has no ring yet. */
+static void
+check_growth_memory (void)
+{
+  Worker worker = { 0 };
+  Program programs[4];
+  g_autoptr (StreamSummary) summary = NULL;
+  SondeControlRingAnswer answer;
+  gsize sum_bytes = 0;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (programs); i++)
+    programs[i] = program_open_memory (&worker);
+  for (guint i = 0; i < G_N_ELEMENTS (programs); i++)
+    {
+      Program *program = &programs[i];
+      guint32 number = 42;
+
+      for (;;)
+        {
+          gsize before_bytes = program->memory.size_bytes;
+          int ring;
+
+          /* The one before has to be read first. */
+          do
+            ring = program_ask_ring_as (&worker, program->link, number + 1, number, &answer);
+          while (answer.error == -EALREADY);
+          if (ring < 0)
+            break;
+          number++;
+          write_end (program, number);
+          ring_bell (program);
+          sonde_ring_memory_unmap (&program->memory);
+          program_map (program, ring);
+          g_assert_cmpuint (program->memory.size_bytes, >, before_bytes);
+          g_assert_nonnull (sonde_ring_writer_compact (program->writer));
+        }
+      g_assert_cmpint (answer.error, ==, -EDQUOT);
+      g_assert_cmpuint (program->memory.size_bytes, >, SONDE_RING_DEFAULT_BYTES);
+      sum_bytes += program->memory.size_bytes;
+    }
+  g_assert_cmpuint (sum_bytes, <=, SONDE_LIMIT_RING_AMPLE_BYTES);
+  for (guint i = 0; i < G_N_ELEMENTS (programs); i++)
+    program_close (&programs[i], FALSE);
+  summary = worker_finish (&worker);
+  worker_clear (&worker);
+}
+
 /* Who asks for the largest rings does not get more memory for what he defines than there is; and
  * what one gives back another has. */
 static void
@@ -281,7 +531,7 @@ check_stack_memory (void)
 
           g_assert_cmpint (sonde_ring_memory_map (ring, &memory), ==, 0);
           bytes = SONDE_HEAP_READER_BYTES (memory.size_bytes);
-          if (memory.features != 0)
+          if ((memory.features & SONDE_RING_COMPACT_HEAP) != 0)
             {
               stack_bytes += bytes;
               n_compact++;
@@ -627,6 +877,19 @@ main (int argc, char *argv[])
   TEST ("a-ring-keeps-its-geometry", check_geometry);
   TEST ("frames-that-change-while-they-are-read-do-no-harm", check_scribbling);
   TEST ("impossible-records-end-their-ring-alone", check_records);
+  for (guint i = 0; i < N_ENDS; i++)
+    {
+      static const char *const names[N_ENDS]
+          = { "nobody", "itself", "another", "a-foreign-one", "twice", "and-more" };
+      g_autofree char *path
+          = g_strconcat ("/hostile-inferiors/an-end-that-is-none-ends-its-ring/", names[i], NULL);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), check_ends);
+    }
+  TEST ("a-ring-that-never-ends-is-read-alone", check_no_end);
+  TEST ("who-is-killed-between-two-rings-has-both", check_killed_between);
+  TEST ("a-million-wishes-for-a-larger-ring-cost-nothing", check_growth_requests);
+  TEST ("rings-grow-into-equal-parts", check_growth_memory);
   TEST ("stacks-have-a-bound-in-all", check_stack_memory);
   TEST ("records-that-change-while-they-are-read-do-no-harm", check_scribbled_records);
   TEST ("a-hundred-thousand-requests-cost-nothing", check_requests);

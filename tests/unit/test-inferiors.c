@@ -336,7 +336,6 @@ check_pause (void)
   worker_clear (&worker);
 }
 
-/* What is in the rings when the session ends is in the capture. */
 /* Events in short are in the capture as if they had come as frames, and are treated alike. */
 static void
 check_short_events (void)
@@ -353,11 +352,11 @@ check_short_events (void)
   worker_init (&worker, SONDE_MEMORY_ALL, 0);
   program = program_open_memory (&worker);
   application = program_open (&worker);
-  /* Who has no heap to tell of has no records, nor have threads that share a ring. */
+  /* Who has no heap to tell of has no records; threads that share a ring have. */
   g_assert_null (sonde_ring_writer_compact (application.writer));
   program_map (&shared,
                program_ask_ring_of (&worker, program.link, SONDE_PRODUCER_MEMORY, 0, 0, &answer));
-  g_assert_null (sonde_ring_writer_compact (shared.writer));
+  g_assert_nonnull (sonde_ring_writer_compact (shared.writer));
   program_close (&shared, TRUE);
   for (guint i = 1; i <= 1000; i++)
     {
@@ -387,6 +386,7 @@ check_short_events (void)
   worker_clear (&worker);
 }
 
+/* What is in the rings when the session ends is in the capture. */
 static void
 check_stop (void)
 {
@@ -406,6 +406,53 @@ check_stop (void)
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 200);
   program_close (&native, FALSE);
   program_close (&sysprof, FALSE);
+  worker_clear (&worker);
+}
+
+/* Events in short that nobody can take at the end are lost where they are, rather than push out, as
+ * the long frames that they stand for, what others had to say. */
+static void
+check_stop_of_the_deaf (void)
+{
+  const guint n_events = 600000;
+  uint64_t addrs[60];
+  Worker worker = { 0 };
+  Program application;
+  Program program = { .link = -1 };
+  SondeControlRingAnswer answer;
+  g_autoptr (StreamSummary) summary = NULL;
+  gint64 lost;
+  int reader;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
+    addrs[i] = 0x1000 + i;
+  application = program_open (&worker);
+  program.link = program_open_link (&worker);
+  program_map (&program, program_ask_ring (&worker, program.link, SONDE_PRODUCER_MEMORY,
+                                           SONDE_RING_MAX_BYTES, &answer));
+  g_assert_cmpint (program_mark (&application, "name"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  for (guint i = 1; i <= n_events; i++)
+    program_allocate_short (&program, i * 16, addrs, G_N_ELEMENTS (addrs));
+
+  reader = sonde_steal_fd (&worker.reader);
+  sonde_channel_send_simple (worker.control, SONDE_MESSAGE_STOP, NULL);
+  while (worker_find (&worker, SONDE_MESSAGE_DRAINED) == NULL)
+    {
+      worker_run (&worker);
+      g_usleep (500);
+    }
+  worker.reader = reader;
+  summary = worker_finish (&worker);
+  lost = summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING];
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, n_events + 1);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, n_events + 1 - lost);
+  g_assert_cmpint (lost, >, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, n_events + 1 - lost);
+  program_close (&program, FALSE);
+  program_close (&application, FALSE);
   worker_clear (&worker);
 }
 
@@ -571,6 +618,7 @@ main (int argc, char *argv[])
   TEST ("nothing-is-told-of-a-program-of-somebody-else", check_foreigner);
   TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
+  TEST ("a-stop-pushes-nothing-out", check_stop_of_the_deaf);
 
   return g_test_run ();
 }

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 4
-#define DIGEST  "d194d99d16b91f393dc8d1990a0792802b3f2319d1735dddb97a487e96a116bc"
+#define DIGEST  "5c0ddfc4a0e6c93e632ec6e28c38bd524dff207d630bc153694d6b46dc860d7d"
 
 typedef struct
 {
@@ -405,6 +405,9 @@ static const struct
   VALUE (SONDE_STATISTIC_EVENTS_WAITED_US),
   VALUE (SONDE_STATISTIC_TARGET_STUCK),
   VALUE (SONDE_STATISTIC_RINGS_REFUSED),
+  VALUE (SONDE_STATISTIC_PROGRAMS_32_BIT),
+  VALUE (SONDE_STATISTIC_PROGRAMS_STATIC),
+  VALUE (SONDE_STATISTIC_PROGRAMS_WITHOUT_LIBRARY),
   VALUE (SONDE_N_STATISTICS),
 };
 

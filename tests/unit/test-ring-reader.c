@@ -726,6 +726,66 @@ keeps_to_its_budget_with_records (void)
   g_assert_false (sonde_ring_reader_has_more (ring->reader));
 }
 
+/* Turns, frames, records and stacks that begin and end anywhere in what is copied at a time, and
+ * some that are longer. */
+static void
+copies_in_batches (void)
+{
+  static const SondeRingOptions options
+      = { SONDE_RING_NATIVE, 4 * SONDE_RING_MIN_BYTES, 0, SONDE_RING_COMPACT_HEAP };
+  g_autoptr (RingFixture) ring = ring_fixture_new_with (&options, RING_OWN_MAPPING);
+  SondeCompactWriter *compact = sonde_ring_writer_compact (ring->writer);
+  guint64 n_read = 0;
+
+  for (guint n = 0; n < 4000; n++)
+    {
+      gboolean is_short = n % 3 != 0;
+      gsize depth = n % 7 == 0 ? 1000 : n % 61 + 1;
+      const SondeCompactEvent event
+          = { .address = (n + 1) * 8, .size_bytes = n + 1, .stack_hash = n, .tid = 1 };
+      gsize size_bytes = sizeof (SondeFrameLog) + n * 8 % (n % 5 == 0 ? 9000 : 200) / 8 * 8;
+      const SondeFrame *frame;
+      gpointer place;
+
+      if (!is_short)
+        g_assert_cmpint (ring_fixture_write (ring, (size_bytes + 8) / 8 * 8, (guint16) n), ==, 0);
+      else
+        {
+          g_assert_cmpint (
+              sonde_ring_writer_reserve (ring->writer, SONDE_HEAP_BLOCK_ROOM (depth), &place), ==,
+              0);
+          for (gsize i = 0; i < depth; i++)
+            ((guint64 *) (gpointer) ((guint8 *) place + SONDE_COMPACT_ADDRS_AT))[i] = n * 1000 + i;
+          sonde_ring_writer_commit_records (
+              ring->writer, sonde_compact_writer_block (compact, place, &event, depth));
+        }
+      if (n % 17 != 16)
+        continue;
+      g_assert_cmpint (sonde_ring_reader_begin (ring->reader, SIZE_MAX), ==, 0);
+      while (sonde_ring_reader_next (ring->reader, &frame) == 1)
+        {
+          const SondeFrameAllocation *block = (gconstpointer) frame;
+
+          g_assert_cmpuint (frame->type, ==,
+                            n_read % 3 != 0 ? SONDE_FRAME_ALLOCATION : SONDE_FRAME_LOG);
+          if (n_read % 3 == 0)
+            g_assert_cmpuint (((const SondeFrameLog *) frame)->severity, ==, (guint16) n_read);
+          else
+            {
+              g_assert_cmpuint (block->address, ==, (n_read + 1) * 8);
+              g_assert_cmpuint (block->n_addrs, ==, n_read % 7 == 0 ? 1000 : n_read % 61 + 1);
+              for (guint i = 0; i < block->n_addrs; i++)
+                g_assert_cmpuint (block->addrs[i], ==, n_read * 1000 + i);
+            }
+          sonde_ring_reader_release_piece (ring->reader);
+          n_read++;
+        }
+      sonde_ring_reader_release (ring->reader);
+      g_assert_cmpuint (n_read, ==, n + 1);
+    }
+  g_assert_cmpint (sonde_ring_reader_state (ring->reader), ==, SONDE_RING_IS_OPEN);
+}
+
 int
 main (int argc, char *argv[])
 {
@@ -755,6 +815,7 @@ main (int argc, char *argv[])
   TEST ("refuses-records-that-are-not-allowed", refuses_records_that_are_not_allowed);
   TEST ("gives-records-out-as-frames", gives_records_out_as_frames);
   TEST ("keeps-to-its-budget-with-records", keeps_to_its_budget_with_records);
+  TEST ("copies-in-batches", copies_in_batches);
 
   return g_test_run ();
 }

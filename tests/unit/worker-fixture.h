@@ -346,6 +346,32 @@ program_ask_ring (Worker *self,
   return program_ask_ring_of (self, link, producer, 7, size_bytes, answer);
 }
 
+/* One of that number, which continues another one; @continues: 0: a first one, of an application */
+static inline int
+program_ask_ring_as (
+    Worker *self, int link, guint32 number, guint32 continues, SondeControlRingAnswer *answer)
+{
+  const SondeControlRingRequest first
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_RING },
+          .producer = SONDE_PRODUCER_APPLICATION,
+          .tid = 7,
+          .number = number };
+  const SondeControlGrowRequest larger
+      = { .header = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_GROW },
+          .continues = continues,
+          .size_bytes = SONDE_RING_MAX_BYTES,
+          .number = number };
+  int ring;
+
+  G_STATIC_ASSERT (sizeof first == sizeof larger);
+  g_assert_cmpint (send (link, continues == 0 ? (gconstpointer) &first : &larger, sizeof first, 0),
+                   ==, sizeof first);
+  ring = program_receive (self, link, answer, sizeof *answer);
+  g_assert_cmpuint (answer->number, ==, number);
+  g_assert_cmpint (answer->error == 0, ==, ring >= 0);
+  return ring;
+}
+
 /* One for all threads of the program. */
 static inline int
 program_ask_shared_ring (Worker *self, int link, SondeControlRingAnswer *answer)

@@ -45,6 +45,7 @@ typedef struct
   {
     SondeControlHeader header;
     SondeControlRingRequest ring;
+    SondeControlGrowRequest grow;
     char bytes[MAX_MESSAGE];
   };
   gssize size_bytes; /* 0: the end, or nothing; negative: an errno */
@@ -304,16 +305,29 @@ static gboolean
 answer_ring_request (Peer *peer, const Message *message)
 {
   SondeControlServer *self = peer->server;
-  SondeRingWanted wanted = { .kind = SONDE_RING_NATIVE,
-                             .producer = message->ring.producer,
-                             .size_bytes = message->ring.size_bytes,
-                             .is_shared = message->ring.tid == 0,
-                             .peer = peer->id,
-                             .pid = message->pid };
-  SondeControlRingAnswer answer = { .header = message->header, .number = message->ring.number };
+  SondeRingWanted wanted = { .kind = SONDE_RING_NATIVE, .peer = peer->id, .pid = message->pid };
+  SondeControlRingAnswer answer = { .header = message->header };
   guint number = 0;
-  sonde_autofd int fd = self->handler.wanted (&wanted, &number, self->user_data);
+  sonde_autofd int fd = -1;
 
+  if (message->header.type == SONDE_CONTROL_GROW)
+    {
+      wanted.size_bytes = message->grow.size_bytes;
+      wanted.continues = message->grow.continues;
+      wanted.request = message->grow.number;
+    }
+  else
+    {
+      wanted.producer = message->ring.producer;
+      wanted.size_bytes = message->ring.size_bytes;
+      wanted.is_shared = message->ring.tid == 0;
+      wanted.request = message->ring.number;
+    }
+  answer.number = wanted.request;
+  if (message->header.type == SONDE_CONTROL_GROW && wanted.continues == 0)
+    fd = -EINVAL;
+  else
+    fd = self->handler.wanted (&wanted, &number, self->user_data);
   if (fd < 0)
     answer.error = fd;
   else
@@ -339,7 +353,8 @@ take_message (Peer *peer, const Message *message)
   if (peer->is_link && is_message (message, SONDE_CONTROL_BELL, sizeof (SondeControlHeader)))
     peer->server->handler.bell (peer->server->user_data);
   else if (peer->is_link
-           && is_message (message, SONDE_CONTROL_RING, sizeof (SondeControlRingRequest)))
+           && (is_message (message, SONDE_CONTROL_RING, sizeof (SondeControlRingRequest))
+               || is_message (message, SONDE_CONTROL_GROW, sizeof (SondeControlGrowRequest))))
     return answer_ring_request (peer, message);
   else if (peer->is_link && is_message (message, SONDE_CONTROL_JOIN, sizeof (SondeControlJoin)))
     return TRUE; /* the front has read and answered it, and left it there */

@@ -23,6 +23,8 @@ typedef struct
   SondeRingKind kind;
   SondeProducer producer;
   guint32 size_bytes; /* 0: as the profiler likes */
+  guint32 request;    /* its number, which its program gave it */
+  guint32 continues;  /* the number of a ring that it is to continue; 0: none */
   gboolean is_shared; /* by the threads of the process */
   guint64 peer;       /* unique in the session */
   pid_t pid;          /* by the kernel */

@@ -38,9 +38,12 @@
 /* Between a thread's first request that is refused and its second one, for a ring to share. */
 #define LACKING_NS G_GINT64_CONSTANT (1000000000)
 
-typedef struct
+typedef struct ProgramRing ProgramRing;
+
+struct ProgramRing
 {
-  guint number; /* from 1 */
+  guint number;    /* from 1 */
+  guint32 request; /* by which its program knows it */
   SondeRingReader *reader;
   SondeInferior *inferior; /* which stays as long as it has one */
   SondeProducer producer;
@@ -56,7 +59,9 @@ typedef struct
   guint64 n_lost;        /* in a row of counts, which is not told of yet */
   gint64 lost_since_ns;  /* the count before that row */
   gint64 lost_until_ns;  /* the last one of it */
-} ProgramRing;
+  ProgramRing *before;   /* that it continues, and that is read to its end first; or NULL */
+  ProgramRing *next;     /* that continues it; or NULL */
+};
 
 struct SondeInferiors
 {
@@ -277,16 +282,27 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
 
 /* --- rings that go --- */
 
-/* A thread that ends is no news. */
+/* A thread that ends is no news, nor that it goes on in the ring that it got for that. */
 static void
 say_why (SondeInferiors *self, const ProgramRing *ring)
 {
   SondeRingState state = sonde_ring_reader_state (ring->reader);
+  guint32 continued_in = sonde_ring_reader_continued_in (ring->reader);
+  gboolean is_foreign
+      = continued_in != 0 && (ring->next == NULL || ring->next->request != continued_in);
   g_autofree char *text = NULL;
   char why[256];
 
-  if (state == SONDE_RING_HAS_ENDED || !may_log (self))
+  if ((state == SONDE_RING_HAS_ENDED && !is_foreign) || !may_log (self))
     return;
+  if (is_foreign)
+    {
+      text = g_strdup_printf ("Ring %u (%s) of process %d was closed: its end frame names ring "
+                              "%u of its program, which does not continue it",
+                              ring->number, ring->what, ring->inferior->pid, continued_in);
+      sonde_recorder_warn (self->parts.recorder, text);
+      return;
+    }
   if (state == SONDE_RING_IS_OPEN)
     {
       text = g_strdup_printf ("Ring %u (%s) of process %d was left open by a program that is gone, "
@@ -318,6 +334,10 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   /* Its program, if there is one, makes no more; or it was told to get another. */
   if (ring->dead_us == 0)
     sonde_ring_reader_pause (ring->reader, TRUE);
+  if (ring->next != NULL)
+    ring->next->before = NULL;
+  if (ring->before != NULL)
+    ring->before->next = NULL;
   self->memory_bytes -= sonde_ring_reader_size (ring->reader);
   self->stack_bytes -= ring->stack_bytes;
   g_ptr_array_remove_index (self->rings, index);
@@ -365,13 +385,17 @@ end_rings (SondeInferiors *self,
            gint64 before_ns,
            gboolean is_urgent)
 {
-  for (guint i = self->rings->len; i > 0; i--)
+  /* The oldest first: one may continue another. */
+  for (guint i = 0; i < self->rings->len;)
     {
-      ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+      ProgramRing *ring = g_ptr_array_index (self->rings, i);
       gsize fill_bytes;
 
       if (ring->inferior != inferior || ring->made_ns >= before_ns)
-        continue;
+        {
+          i++;
+          continue;
+        }
       while (ring->last_bytes < sonde_ring_reader_size (ring->reader)
              && sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) == 0
              && (fill_bytes = sonde_ring_reader_fill (ring->reader)) > 0)
@@ -385,7 +409,7 @@ end_rings (SondeInferiors *self,
           take_frames (self, ring, sonde_stream_now_ns ());
           ring->last_bytes += fill_bytes - sonde_ring_reader_fill (ring->reader);
         }
-      close_ring (self, i - 1, TRUE);
+      close_ring (self, i, TRUE);
     }
   return TRUE;
 }
@@ -406,7 +430,8 @@ budget_of (const ProgramRing *ring)
 }
 
 /* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
- * not */
+ * not; what these cannot stays in rings whose writers count, as sonde_inferiors_end() does then:
+ * events in short become many times as long, and would push out what others have */
 static gboolean
 run_turn (SondeInferiors *self, gboolean is_urgent)
 {
@@ -420,7 +445,7 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
 
-      if (sonde_ring_reader_begin (ring->reader, budget_of (ring)) < 0)
+      if (sonde_ring_reader_begin (ring->reader, budget_of (ring)) < 0 || ring->before != NULL)
         continue;
       sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
                                    sonde_ring_reader_size (ring->reader),
@@ -430,6 +455,9 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len);
 
+      if (ring->before != NULL
+          || (is_urgent && sonde_ring_reader_has_doorbell (ring->reader) && !has_room (self)))
+        continue;
       take_frames (self, ring, now);
       has_more = has_more || sonde_ring_reader_has_more (ring->reader);
     }
@@ -437,8 +465,14 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
   has_more = has_more || n < self->rings->len;
   self->first = n < self->rings->len ? (self->first + n) % self->rings->len : 0;
   for (guint i = self->rings->len; i > 0; i--)
-    if (is_over (g_ptr_array_index (self->rings, i - 1)))
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+
+      if (ring->before != NULL || !is_over (ring))
+        continue;
+      has_more = has_more || ring->next != NULL;
       close_ring (self, i - 1, TRUE);
+    }
   self->last_turn_us = now / 1000;
 
   return has_more;
@@ -465,6 +499,9 @@ ask_to_be_woken (SondeInferiors *self)
       gsize fill
           = sonde_ring_schedule_watermark (&self->schedule, sonde_ring_reader_size (ring->reader));
 
+      /* The end of the one before rings. */
+      if (ring->before != NULL)
+        continue;
       all = sonde_ring_reader_sleep (ring->reader, fill) && all;
     }
 
@@ -592,6 +629,162 @@ may_have_ring (const SondeInferiors *self, const SondeRingWanted *wanted, gsize 
                 <= (gsize) SONDE_LIMIT_RING_MEMORY_BYTES * percent / 100;
 }
 
+/* What the producer may send beside allocations. Returns: FALSE: the session wants none of it */
+static gboolean
+find_rights (const SondeInferiors *self,
+             SondeProducer producer,
+             const char **what,
+             SondeRingRights *rights)
+{
+  if (producer == SONDE_PRODUCER_APPLICATION)
+    {
+      *what = "application";
+      rights->types = SONDE_RING_COLLECTOR_TYPES;
+    }
+  else if (producer == SONDE_PRODUCER_MEMORY && self->memory != SONDE_MEMORY_OFF)
+    {
+      *what = "memory";
+      rights->types = SONDE_RING_COLLECTOR_TYPES & ~SONDE_RING_TYPE (SONDE_FRAME_SAMPLE);
+    }
+  else
+    return FALSE;
+  return TRUE;
+}
+
+static gboolean
+has_stack_memory (const SondeInferiors *self, gsize size_bytes)
+{
+  return SONDE_HEAP_READER_BYTES (size_bytes) <= SONDE_INFERIORS_STACK_BYTES - self->stack_bytes;
+}
+
+/* @made: what is known of it so far. Returns: a descriptor, to be closed; or a negative errno */
+static int
+make_ring (SondeInferiors *self,
+           const ProgramRing *made,
+           const SondeRingRights *rights,
+           const SondeRingOptions *options)
+{
+  ProgramRing *ring;
+  SondeRingReader *reader;
+  SondeRingMemory memory;
+  int fd;
+  int r = sonde_ring_memory_create (options, &memory, &fd);
+
+  if (r < 0)
+    return r;
+  r = sonde_ring_reader_new (&memory, rights, &reader);
+  if (r < 0)
+    {
+      sonde_ring_memory_unmap (&memory);
+      close (fd);
+      return r;
+    }
+  sonde_ring_reader_pause (reader, self->is_paused);
+  ring = g_memdup2 (made, sizeof *made);
+  ring->reader = reader;
+  ring->number = ++self->n_made;
+  ring->made_ns = ring->counted_ns = sonde_stream_now_ns ();
+  if ((options->features & SONDE_RING_COMPACT_HEAP) != 0)
+    ring->stack_bytes = SONDE_HEAP_READER_BYTES (options->size_bytes);
+  if (ring->before != NULL)
+    ring->before->next = ring;
+  g_ptr_array_add (self->rings, ring);
+  ring->inferior->n_rings++;
+  if (ring->is_shared)
+    {
+      ring->inferior->n_shared++;
+      ring->inferior->n_lacking = 0;
+    }
+  self->memory_bytes += options->size_bytes;
+  self->stack_bytes += ring->stack_bytes;
+  self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  wake (self);
+
+  return fd;
+}
+
+/* The ring that a program wants to grow. Who gives two the same number means the later one. */
+static ProgramRing *
+find_growing (const SondeInferiors *self, const SondeRingWanted *wanted)
+{
+  for (guint i = self->rings->len; i > 0; i--)
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+
+      if (ring->request == wanted->continues && ring->inferior->peer == wanted->peer
+          && ring->inferior->pid == wanted->pid && ring->dead_us == 0
+          && sonde_ring_reader_has_doorbell (ring->reader)
+          && sonde_ring_reader_state (ring->reader) == SONDE_RING_IS_OPEN)
+        return ring;
+    }
+  return NULL;
+}
+
+/* How large it may become: of the memory that goes to who asks first (SONDE_LIMIT_RING_AMPLE_BYTES)
+ * each process with rings has an equal part. 0: it stays as it is */
+static gsize
+grown_size (const SondeInferiors *self, const ProgramRing *growing, gsize wished_bytes)
+{
+  gsize before_bytes = sonde_ring_reader_size (growing->reader);
+  gsize own_bytes = 0;
+  guint n_processes = 0;
+  gsize part_bytes;
+
+  for (guint i = 0; i < self->inferiors->len; i++)
+    n_processes += ((const SondeInferior *) g_ptr_array_index (self->inferiors, i))->n_rings > 0;
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      if (ring->inferior->pid == growing->inferior->pid)
+        own_bytes += sonde_ring_reader_size (ring->reader);
+    }
+  part_bytes = SONDE_LIMIT_RING_AMPLE_BYTES / MAX (n_processes, 1);
+  while (wished_bytes > before_bytes
+         && (own_bytes + wished_bytes > part_bytes
+             || self->memory_bytes + wished_bytes > SONDE_LIMIT_RING_AMPLE_BYTES
+             || (growing->stack_bytes > 0 && !has_stack_memory (self, wished_bytes))))
+    wished_bytes /= 2;
+  return wished_bytes > before_bytes ? wished_bytes : 0;
+}
+
+/* Refusing it costs the program nothing but waits: nothing is told of it. */
+static int
+larger_ring_wanted (SondeInferiors *self, const SondeRingWanted *wanted, guint *number)
+{
+  ProgramRing *growing = find_growing (self, wanted);
+  SondeRingOptions options = { .kind = SONDE_RING_NATIVE,
+                               .size_bytes = wanted->size_bytes,
+                               .wait_us = self->wait_us,
+                               .features = SONDE_RING_MAY_GROW };
+  SondeRingRights rights = { .pid = wanted->pid };
+  ProgramRing made = { .request = wanted->request, .before = growing };
+  int fd;
+
+  if (growing == NULL || wanted->request == wanted->continues
+      || options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
+      || (options.size_bytes & (options.size_bytes - 1)) != 0)
+    return -EINVAL;
+  /* One that was continued, or is to be, and one that nobody has read up to now. */
+  if (growing->next != NULL || growing->before != NULL)
+    return -EALREADY;
+  options.size_bytes = grown_size (self, growing, options.size_bytes);
+  if (options.size_bytes == 0
+      || self->rings->len >= SONDE_LIMIT_RINGS * SONDE_LIMIT_OWN_RINGS_PERCENT / 100)
+    return -EDQUOT;
+
+  made.inferior = growing->inferior;
+  made.producer = growing->producer;
+  made.is_shared = growing->is_shared;
+  if (growing->stack_bytes > 0)
+    options.features |= SONDE_RING_COMPACT_HEAP;
+  find_rights (self, made.producer, &made.what, &rights);
+  fd = make_ring (self, &made, &rights, &options);
+  *number = self->n_made;
+  return fd;
+}
+
 static int
 ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 {
@@ -599,13 +792,14 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   SondeRingOptions options
       = { .kind = wanted->kind,
           .size_bytes = wanted->size_bytes != 0 ? wanted->size_bytes : SONDE_RING_DEFAULT_BYTES,
-          .wait_us = self->wait_us };
+          .wait_us = self->wait_us,
+          .features = SONDE_RING_MAY_GROW };
   SondeRingRights rights = { .pid = wanted->pid };
+  ProgramRing made = { .request = wanted->request,
+                       .producer = wanted->producer,
+                       .is_shared = wanted->is_shared };
   SondeInferior *inferior;
-  ProgramRing made = { 0 };
-  SondeRingMemory memory;
   int fd;
-  int r;
 
   /* A process of another pid namespace has no number here. */
   if (wanted->pid <= 0)
@@ -616,18 +810,9 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
                                            "another pid namespace, got no ring");
       return -EPERM;
     }
-  /* What the producer may send beside allocations. */
-  if (wanted->producer == SONDE_PRODUCER_APPLICATION)
-    {
-      made.what = "application";
-      rights.types = SONDE_RING_COLLECTOR_TYPES;
-    }
-  else if (wanted->producer == SONDE_PRODUCER_MEMORY && self->memory != SONDE_MEMORY_OFF)
-    {
-      made.what = "memory";
-      rights.types = SONDE_RING_COLLECTOR_TYPES & ~SONDE_RING_TYPE (SONDE_FRAME_SAMPLE);
-    }
-  else
+  if (wanted->continues != 0)
+    return larger_ring_wanted (self, wanted, number);
+  if (!find_rights (self, wanted->producer, &made.what, &rights))
     return -EOPNOTSUPP;
 
   inferior = ensure_inferior (self, wanted->pid, wanted->peer);
@@ -638,43 +823,14 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   if (!may_have_ring (self, wanted, options.size_bytes))
     return refuse (wanted, inferior, -EDQUOT);
 
-  /* Threads that share a ring copy whole frames. */
-  if (wanted->producer == SONDE_PRODUCER_MEMORY && !wanted->is_shared
-      && SONDE_HEAP_READER_BYTES (options.size_bytes)
-             <= SONDE_INFERIORS_STACK_BYTES - self->stack_bytes)
-    {
-      options.features = SONDE_RING_COMPACT_HEAP;
-      made.stack_bytes = SONDE_HEAP_READER_BYTES (options.size_bytes);
-    }
+  if (wanted->producer == SONDE_PRODUCER_MEMORY && wanted->kind == SONDE_RING_NATIVE
+      && has_stack_memory (self, options.size_bytes))
+    options.features |= SONDE_RING_COMPACT_HEAP;
   made.inferior = inferior;
-  made.producer = wanted->producer;
-  made.is_shared = wanted->is_shared;
-  made.made_ns = made.counted_ns = sonde_stream_now_ns ();
-  r = sonde_ring_memory_create (&options, &memory, &fd);
-  if (r < 0)
-    return refuse (wanted, inferior, r);
-  r = sonde_ring_reader_new (&memory, &rights, &made.reader);
-  if (r < 0)
-    {
-      sonde_ring_memory_unmap (&memory);
-      close (fd);
-      return refuse (wanted, inferior, r);
-    }
-  sonde_ring_reader_pause (made.reader, self->is_paused);
-  made.number = *number = ++self->n_made;
-  g_ptr_array_add (self->rings, g_memdup2 (&made, sizeof made));
-  inferior->n_rings++;
-  if (made.is_shared)
-    {
-      inferior->n_shared++;
-      inferior->n_lacking = 0;
-    }
-  self->memory_bytes += options.size_bytes;
-  self->stack_bytes += made.stack_bytes;
-  self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
-  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
-  wake (self);
-
+  fd = make_ring (self, &made, &rights, &options);
+  if (fd < 0)
+    return refuse (wanted, inferior, fd);
+  *number = self->n_made;
   return fd;
 }
 
@@ -929,6 +1085,25 @@ sonde_inferiors_count (SondeInferiors *self)
     }
 }
 
+/* Who has not said that he goes on there, and now cannot. Returns whether there was one. */
+static gboolean
+read_all_at_once (SondeInferiors *self)
+{
+  gboolean is_any = FALSE;
+
+  for (guint i = 0; i < self->rings->len; i++)
+    {
+      ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      if (ring->before == NULL)
+        continue;
+      ring->before->next = NULL;
+      ring->before = NULL;
+      is_any = TRUE;
+    }
+  return is_any;
+}
+
 gboolean
 sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
 {
@@ -944,7 +1119,7 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
       sonde_recorder_flush (self->parts.recorder);
       return FALSE;
     }
-  is_empty = !run_turn (self, is_urgent);
+  is_empty = !run_turn (self, is_urgent) && !read_all_at_once (self);
   sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;

@@ -97,6 +97,14 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
       sonde_counters_exec (self->counters, record->pid);
     }
   sonde_tracker_follow (self->tracker, record);
+  if (self->unheard != NULL)
+    {
+      const SondeProcess *process = sonde_process_table_find (self->processes, record->pid);
+
+      sonde_unheard_follow (self->unheard, record,
+                            process != NULL
+                                && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN));
+    }
 
   return SONDE_RINGS_TAKEN;
 }
@@ -106,6 +114,7 @@ lost_sideband (SondeWorkerSession *self)
 {
   sonde_tracker_lost_records (self->tracker);
   sonde_counters_lost_records (self->counters);
+  sonde_unheard_lost_records (self->unheard);
 }
 
 static SondeRingsAnswer
@@ -264,6 +273,7 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
   sonde_process_table_expire (self->processes, sonde_stream_now_ns () - EXPIRY_NS);
   sonde_tracker_retry (self->tracker);
   sonde_inferiors_count (self->inferiors);
+  sonde_unheard_settle (self->unheard, sonde_stream_now_ns ());
   sonde_recorder_report (self->recorder);
 }
 
@@ -284,6 +294,7 @@ sonde_dispatch_end (SondeWorkerSession *self)
   sonde_rings_unwatch (self->rings);
   read_lost (self, G_MAXUINT);
   sonde_inferiors_end (self->inferiors);
+  sonde_unheard_end (self->unheard);
   sonde_recorder_settle_maps (self->recorder);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");

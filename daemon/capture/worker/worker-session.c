@@ -559,6 +559,8 @@ start (SondeWorkerSession *self)
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
+  if (setup->asked.scope == SONDE_SCOPE_LAUNCH && setup->asked.memory != SONDE_MEMORY_OFF)
+    self->unheard = sonde_unheard_new (self->recorder, &self->tally);
 }
 
 static void
@@ -768,6 +770,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   g_clear_handle_id (&self->clock_source, g_source_remove);
   sonde_clear_fd (&self->clock_fd);
   sonde_symbolizer_free (self->symbolizer);
+  sonde_unheard_free (self->unheard);
   sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);
   sonde_kallsyms_free (self->kallsyms);

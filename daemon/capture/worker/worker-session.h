@@ -11,6 +11,7 @@
 #include "daemon/capture/perf/rings.h"
 #include "daemon/capture/process/sampler.h"
 #include "daemon/capture/process/tracker.h"
+#include "daemon/capture/process/unheard.h"
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
 
@@ -83,8 +84,9 @@ typedef struct
   SondeUnwinder *unwinder;
   SondeSampler *sampler;
   SondeInferiors *inferiors;
-  SondeClocks clocks; /* as they were compared last */
-  int clock_fd;       /* tells that the wall clock was set; -1: cannot be had */
+  SondeUnheard *unheard; /* NULL: nothing of the command is to tell of its heap */
+  SondeClocks clocks;    /* as they were compared last */
+  int clock_fd;          /* tells that the wall clock was set; -1: cannot be had */
   guint clock_source;
   SondeSymbolizer *symbolizer; /* while addresses are being named */
 

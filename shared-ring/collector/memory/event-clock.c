@@ -6,7 +6,7 @@
 #include "shared-ring/ring-atomic.h"
 #include "shared-ring/ring-writer.h"
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
 
@@ -29,7 +29,7 @@ static Reading first;
 static uint64_t first_is_there;
 static uint64_t common_rate;
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__i386__)
 #define LEAF_POWER    0x80000007u
 #define INVARIANT_TSC (1u << 8)
 

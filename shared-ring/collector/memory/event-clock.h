@@ -32,7 +32,7 @@ int64_t sonde_event_clock_read (SondeEventClock *self, uint64_t counter);
 static inline uint64_t
 sonde_event_clock_counter (void)
 {
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__i386__)
   return __builtin_ia32_rdtsc ();
 #else
   return 0; /* the kernel's clock costs hardly more */

@@ -9,6 +9,7 @@
 
 #include "shared-ring/collector/beacon.h"
 #include "shared-ring/collector/memory/event-clock.h"
+#include "shared-ring/collector/memory/memory-probes.h"
 #include "shared-ring/collector/memory/other-allocators.h"
 #include "shared-ring/collector/memory/real-allocator.h"
 #include "shared-ring/collector/memory/sample-distance.h"
@@ -52,6 +53,13 @@ typedef enum
 static uint32_t listener;
 static uint32_t n_large_rings; /* that were asked for, by ancestors too */
 
+/* Whether sampled blocks are for who traces our probes. */
+static inline bool
+is_for_probes (void)
+{
+  return sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT && sonde_memory_probes_are_on ();
+}
+
 /* Once, by the first block of the process; nobody waits for it. Locks of libc are taken, which a
  * signal handler must not come upon. */
 static bool
@@ -79,6 +87,8 @@ look_for_listener (void)
           = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
     }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
+  if (!is_there && sonde_memory_probes_begin ())
+    sonde_ring_store_relaxed (&sonde_heap_process.mode, SONDE_MEMORY_SAMPLED);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
 }
@@ -181,7 +191,7 @@ open_ring (void)
       && !look_for_listener ())
     {
       if (sonde_ring_load_relaxed (&listener) == LISTENER_ABSENT)
-        sonde_heap_thread.bytes_left = UINT64_MAX;
+        sonde_heap_thread.bytes_left = is_for_probes () ? 0 : UINT64_MAX;
       return false;
     }
 
@@ -253,7 +263,7 @@ static void __attribute__ ((constructor)) begin (void)
 bool
 sonde_heap_recorder_is_inside (void)
 {
-  return own.is_inside;
+  return own.is_inside || (own.common != NULL && own.common->is_defining != 0);
 }
 
 /* Whether that is the result of a thread that has no ring, or not of this process, or whose
@@ -401,6 +411,8 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     .tid = own.tid,
     .n_addrs = (uint16_t) n_addrs,
   };
+  if (own.common != NULL && n_addrs > 0)
+    own.common->stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
   commit ();
 }
 
@@ -426,6 +438,11 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
   /* A thread that had no ring counts the bytes of this block as any other's. */
   if (__builtin_expect (lacks_ring (r), false))
     {
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_reach (block, size_bytes, &sonde_heap_thread.bytes_left);
+          return;
+        }
       if (!open_ring ())
         return;
       if (size_bytes < sonde_heap_thread.bytes_left)
@@ -446,10 +463,18 @@ sonde_heap_recorder_reach (const void *block, size_t size_bytes, const SondeCall
 bool
 sonde_heap_recorder_freeing (const void *block)
 {
-  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER
-      || (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED
-          && !sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block)))
+  if (block == NULL || sonde_heap_thread.bytes_left >= SONDE_HEAP_NEVER)
     return false;
+  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
+    {
+      if (!sonde_address_set_remove (&sonde_heap_process.sampled, (uintptr_t) block))
+        return false;
+      if (is_for_probes ())
+        {
+          sonde_memory_probes_free (block);
+          return false;
+        }
+    }
   return check_wanted () != -EAGAIN && record_free (block);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* libsonde-memory: records anonymous mappings as heap events, if SONDE_MEMORY_MMAP is 1. */
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,7 +13,9 @@
 #include "shared-ring/collector/memory/heap-recorder.h"
 #include "shared-ring/collector/memory/real-allocator.h"
 
-#define HOOK __attribute__ ((visibility ("default")))
+#define HOOK             __attribute__ ((visibility ("default")))
+
+#define MMAP2_UNIT_BYTES 4096
 
 /* The wish of the process, from its environment. */
 enum
@@ -26,11 +30,23 @@ static uint32_t wish;
 /* Where mappings begin that were told of: of the others, such as files, nothing is. */
 static SondeAddressSet told;
 
-/* libc's own functions do no more; so there is no time at which they are not there. */
+/* libc's own functions do no more; so there is no time at which they are not there. Where a word is
+ * too short for an offset the kernel wants it in pages, of a size that is always this. */
 static void *
-map (void *address, size_t length, int protection, int flags, int fd, off_t offset)
+map (void *address, size_t length, int protection, int flags, int fd, off64_t offset)
 {
+#ifdef SYS_mmap2
+  if (offset < 0 || offset % MMAP2_UNIT_BYTES != 0
+      || offset / MMAP2_UNIT_BYTES > (off64_t) ULONG_MAX)
+    {
+      errno = EINVAL;
+      return MAP_FAILED;
+    }
+  return (void *) syscall (SYS_mmap2, address, length, protection, flags, fd,
+                           (unsigned long) (offset / MMAP2_UNIT_BYTES));
+#else
   return (void *) syscall (SYS_mmap, address, length, protection, flags, fd, offset);
+#endif
 }
 
 static bool
@@ -72,7 +88,7 @@ map_and_tell (void *address,
               int protection,
               int flags,
               int fd,
-              off_t offset,
+              off64_t offset,
               const SondeCallSite *caller)
 {
   void *block;
@@ -88,18 +104,23 @@ map_and_tell (void *address,
   return block;
 }
 
-/* Both names mean the same where addresses have 64 bits, but headers may take one for the other. */
-HOOK void *hook_mmap (
-    void *address, size_t length, int protection, int flags, int fd, off_t offset) __asm__("mmap");
+/* Both names mean the same where addresses have 64 bits, but headers may take one for the other:
+ * off_t is what the compiler's options say, __off_t what the name has. */
+HOOK void *hook_mmap (void *address,
+                      size_t length,
+                      int protection,
+                      int flags,
+                      int fd,
+                      __off_t offset) __asm__("mmap");
 HOOK void *hook_mmap64 (void *address,
                         size_t length,
                         int protection,
                         int flags,
                         int fd,
-                        off_t offset) __asm__("mmap64");
+                        off64_t offset) __asm__("mmap64");
 
 void *
-hook_mmap (void *address, size_t length, int protection, int flags, int fd, off_t offset)
+hook_mmap (void *address, size_t length, int protection, int flags, int fd, __off_t offset)
 {
   const SondeCallSite caller = SONDE_CALL_SITE ();
 
@@ -107,7 +128,7 @@ hook_mmap (void *address, size_t length, int protection, int flags, int fd, off_
 }
 
 void *
-hook_mmap64 (void *address, size_t length, int protection, int flags, int fd, off_t offset)
+hook_mmap64 (void *address, size_t length, int protection, int flags, int fd, off64_t offset)
 {
   const SondeCallSite caller = SONDE_CALL_SITE ();
 

@@ -21,20 +21,40 @@ report (void *block, size_t size_bytes, const SondeCallSite *caller)
 }
 
 /* Those that are called often ask first whether the block passes: then they end in a jump to the
- * real function. */
+ * real function. What they do else they jump to, too: it has their caller, and they have no frame,
+ * which would cost as much as the rest. */
+#ifdef __OPTIMIZE__
+#define NOTICED static __attribute__ ((noinline))
+#else
+#define NOTICED static inline __attribute__ ((always_inline))
+#endif
+
+NOTICED void *
+malloc_noticed (size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return sonde_bootstrap_allocate (size, 1);
+  return report (real.malloc (size), size, &caller);
+}
+
 HOOK void *
 malloc (size_t size)
 {
   if (__builtin_expect (sonde_heap_recorder_passes (size), true))
     return real.malloc (size);
-  else
-    {
-      const SondeCallSite caller = SONDE_CALL_SITE ();
+  return malloc_noticed (size);
+}
 
-      if (!sonde_real_allocator_is_ready ())
-        return sonde_bootstrap_allocate (size, 1);
-      return report (real.malloc (size), size, &caller);
-    }
+NOTICED void *
+calloc_noticed (size_t n, size_t size)
+{
+  const SondeCallSite caller = SONDE_CALL_SITE ();
+
+  if (!sonde_real_allocator_is_ready ())
+    return size == 0 || n <= SIZE_MAX / size ? sonde_bootstrap_allocate (n * size, 1) : NULL;
+  return report (real.calloc (n, size), n * size, &caller);
 }
 
 HOOK void *
@@ -42,14 +62,7 @@ calloc (size_t n, size_t size)
 {
   if (__builtin_expect (sonde_heap_recorder_passes (n * size), true))
     return real.calloc (n, size);
-  else
-    {
-      const SondeCallSite caller = SONDE_CALL_SITE ();
-
-      if (!sonde_real_allocator_is_ready ())
-        return size == 0 || n <= SIZE_MAX / size ? sonde_bootstrap_allocate (n * size, 1) : NULL;
-      return report (real.calloc (n, size), n * size, &caller);
-    }
+  return calloc_noticed (n, size);
 }
 
 static __attribute__ ((noinline)) void
