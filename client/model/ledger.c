@@ -419,7 +419,9 @@ static void
 check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
 {
   const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->heap_log);
-  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_EVENTS_LOST] > 0;
+  /* Of a segment whose beginning came no event is lost, wherever it ends. */
+  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_LOST]
+                      > self->counters.values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
 
   if (counts->n_events == 0)
     return;

@@ -294,7 +294,7 @@ refuses_a_heap_log_that_cannot_be_read (void)
     {
       g_autoptr (CaptureBuilder) capture = make_open_capture ();
 
-      values[SONDE_LEDGER_STREAM_EVENTS_LOST] = i;
+      values[SONDE_LEDGER_STREAM_LOST] = values[SONDE_LEDGER_STREAM_SAMPLES_LOST] + i;
       g_assert_cmpint (sonde_writer_add_file_chunk (capture->writer, &origin, SONDE_HEAP_LOG_PATH,
                                                     &label, sizeof label, false),
                        ==, 0);
