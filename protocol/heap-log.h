@@ -3,6 +3,7 @@
 #pragma once
 
 #include <assert.h>
+#include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -115,7 +116,8 @@ sonde_heap_log_n_events (const SondeFrame *frame)
   if (!sonde_heap_log_is_chunk (frame) || chunk->data_len < sizeof label)
     return 0;
   memcpy (&label, chunk->data, sizeof label);
-  if (label.magic != SONDE_HEAP_LABEL_MAGIC || label.n_events > SONDE_HEAP_LOG_MAX_EVENTS)
+  if (le32toh (label.magic) != SONDE_HEAP_LABEL_MAGIC
+      || le32toh (label.n_events) > SONDE_HEAP_LOG_MAX_EVENTS)
     return 0;
-  return label.n_events;
+  return le32toh (label.n_events);
 }

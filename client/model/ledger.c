@@ -419,7 +419,14 @@ static void
 check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
 {
   const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->heap_log);
-  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_EVENTS_LOST] > 0;
+  /* Of a segment whose beginning came no event is lost, wherever it ends. */
+  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_LOST]
+                      > self->counters.values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
+  SondeVerdict verdict = has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED;
+
+  /* A capture that was cut short, or that grows, may end in a segment. */
+  if (self->last_set != SONDE_LEDGER_ALL && counts->n_unreadable == 0)
+    verdict = SONDE_VERDICT_OPEN;
 
   if (counts->n_events == 0)
     return;
@@ -429,7 +436,7 @@ check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
                                   " segments, each readable",
                                   counts->n_told, counts->n_segments));
   else
-    add_finding (findings, has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED, "heap log",
+    add_finding (findings, verdict, "heap log",
                  g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
                                   " events cannot be read, first of a segment: %s",
                                   counts->n_events - counts->n_told, counts->n_events,

@@ -120,11 +120,97 @@ check_late_reader (void)
   worker_clear (&worker);
 }
 
+static void
+look_for_short (const SondeFrame *frame, gpointer user_data)
+{
+  if (((const SondeFrameAllocation *) frame)->size_bytes == 24)
+    *(gboolean *) user_data = TRUE;
+}
+
+/* Whether what program_allocate_short() made is in the stream. */
+static gboolean
+was_told (const Worker *worker)
+{
+  g_autoptr (GPtrArray) chunks = worker_find_frames (worker, SONDE_FRAME_FILE_CHUNK);
+  g_autoptr (SondeHeapLogReader) reader = NULL;
+  gboolean is_there = FALSE;
+
+  reader = sonde_heap_log_reader_new (look_for_short, &is_there);
+  for (guint i = 0; i < chunks->len; i++)
+    sonde_heap_log_reader_add (reader, g_ptr_array_index (chunks, i));
+  return is_there;
+}
+
+/* A program whose events are all of the same time keeps its ring full. */
+static void
+check_old_times (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000 };
+  const gint64 end_us = g_get_monotonic_time () + 10 * G_USEC_PER_SEC;
+  const SondeFrameOrigin origin = { .time_ns = 1, .cpu = -1, .pid = 1 };
+  Worker worker = { .memory_detail = SONDE_MEMORY_DETAIL_LOG };
+  Program liar, program;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  liar = program_open_memory (&worker);
+  program = program_open_memory (&worker);
+  program_allocate_short (&program, 0x6000, addrs, 2);
+  for (guint i = 0; i % 256 != 255 || !was_told (&worker); i++)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, end_us);
+      while (program_commit (&liar,
+                             sonde_writer_add_allocation (sonde_ring_writer_frames (liar.writer),
+                                                          &origin, 7, 0x5000, 64, addrs, 2))
+             == 0)
+        ;
+      g_main_context_iteration (NULL, FALSE);
+      stream_receive (worker.reader, worker.stream);
+      g_usleep (100);
+    }
+  program_close (&liar, TRUE);
+  program_close (&program, TRUE);
+  stream_summary_free (worker_finish (&worker));
+  worker_clear (&worker);
+}
+
+/* A program goes on in a larger ring, and does not end the one before it. */
+static void
+check_open_end (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000 };
+  const gint64 end_us = g_get_monotonic_time () + 10 * G_USEC_PER_SEC;
+  Worker worker = { .memory_detail = SONDE_MEMORY_DETAIL_LOG };
+  SondeControlRingAnswer answer;
+  Program liar, larger, program;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  liar = program_open_memory (&worker);
+  larger = (Program){ .link = liar.link };
+  program_map (&larger, program_ask_ring_as (&worker, liar.link, 43, 42, &answer));
+  program_allocate (&larger, addrs, 2);
+  program = program_open_memory (&worker);
+  program_allocate_short (&program, 0x6000, addrs, 2);
+  while (!was_told (&worker))
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, end_us);
+      worker_run (&worker);
+      g_usleep (1000);
+    }
+  larger.link = -1;
+  program_close (&larger, TRUE);
+  program_close (&liar, TRUE);
+  program_close (&program, TRUE);
+  stream_summary_free (worker_finish (&worker));
+  worker_clear (&worker);
+}
+
 int
 main (int argc, char *argv[])
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/heap-detail/the-log-has-what-frames-have", check_events);
   g_test_add_func ("/heap-detail/a-late-reader-can-read-it", check_late_reader);
+  g_test_add_func ("/heap-detail/old-times-hold-nobody-up", check_old_times);
+  g_test_add_func ("/heap-detail/an-open-end-holds-nobody-up", check_open_end);
   return g_test_run ();
 }

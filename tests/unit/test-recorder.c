@@ -390,6 +390,37 @@ gives_a_late_reader_the_whole_state (Fixture *fixture, gconstpointer data)
   g_assert_cmpstr (summary->last_name, ==, "[kernel]");
 }
 
+/* Of a segment that begins where the queue has room, and ends where it has none, no event is lost:
+ * readers miss it all the same. */
+static void
+misses_the_end_of_a_segment (Fixture *fixture, gconstpointer data)
+{
+  g_autofree guint8 *segment = g_malloc0 (100000);
+  const SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, 5, 100000 - sizeof label };
+  guint64 values[SONDE_N_STATISTICS];
+  gboolean is_cut = FALSE;
+
+  memcpy (segment, &label, sizeof label);
+  for (guint i = 0; i < 10000 && !is_cut; i++)
+    {
+      guint64 n_missed = sonde_recorder_n_missed (fixture->base.recorder);
+      guint64 before[SONDE_N_STATISTICS] = { 0 };
+
+      memset (values, 0, sizeof values);
+      sonde_recorder_sum (fixture->base.recorder, before);
+      sonde_recorder_heap_segment (fixture->base.recorder, segment, 100000, 5);
+      sonde_recorder_flush (fixture->base.recorder);
+      sonde_recorder_sum (fixture->base.recorder, values);
+      if (values[SONDE_LEDGER_STREAM_LOST] == before[SONDE_LEDGER_STREAM_LOST])
+        continue;
+      g_assert_cmpuint (sonde_recorder_n_missed (fixture->base.recorder), >, n_missed);
+      is_cut = values[SONDE_LEDGER_STREAM_EVENTS_LOST] == before[SONDE_LEDGER_STREAM_EVENTS_LOST];
+      stream_receive (fixture->reader, fixture->stream);
+      sonde_recorder_flush (fixture->base.recorder);
+    }
+  g_assert_true (is_cut);
+}
+
 /* A sample whose unwinding needs what nobody knows. */
 static void
 marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
@@ -486,6 +517,7 @@ main (int argc, char **argv)
   ADD ("leaves-mappings-of-unwritten-processes-for-later",
        leaves_mappings_of_unwritten_processes_for_later);
   ADD ("gives-a-late-reader-the-whole-state", gives_a_late_reader_the_whole_state);
+  ADD ("misses-the-end-of-a-segment", misses_the_end_of_a_segment);
   ADD ("marks-a-stack-that-does-not-reach-the-end", marks_a_stack_that_does_not_reach_the_end);
   ADD ("cuts-deep-chains-and-says-so", cuts_deep_chains_and_says_so);
   return g_test_run ();

@@ -88,17 +88,28 @@ execute (Fixture *fixture, int32_t pid, const char *name)
 }
 
 static void
-map (Fixture *fixture, int32_t pid, uint64_t start, uint64_t inode, const char *path)
+map_at (Fixture *fixture,
+        int64_t time_ns,
+        int32_t pid,
+        uint64_t start,
+        uint64_t inode,
+        const char *path)
 {
   const SondePerfRecord record = {
     .type = SONDE_PERF_RECORD_MAP,
     .pid = pid,
     .tid = pid,
-    .time_ns = 2,
+    .time_ns = time_ns,
     .map = { .start = start, .end = start + 4096, .inode = inode, .executable = true, .path = path }
   };
 
   sonde_unheard_follow (fixture->unheard, &record, FALSE);
+}
+
+static void
+map (Fixture *fixture, int32_t pid, uint64_t start, uint64_t inode, const char *path)
+{
+  map_at (fixture, 2, pid, start, inode, path);
 }
 
 static void
@@ -216,6 +227,41 @@ claims_nothing_where_records_were_lost (Fixture *fixture, gconstpointer data)
   g_assert_true (was_said (fixture, "Of 1 programs it is not known"));
 }
 
+/* A pause, or the end, comes at any time: also between an exec and what is mapped then. */
+static void
+claims_nothing_where_records_ended (Fixture *fixture, gconstpointer data)
+{
+  execute (fixture, PID, "fresh");
+  map (fixture, PID, 0x10000, 1, "/bin/program");
+  begin_dynamic (fixture, PID + 1, "loading", HIGH);
+  execute (fixture, PID + 2, "static");
+  map (fixture, PID + 2, 0x10000, 1, "/bin/program");
+  exit_process (fixture, PID + 2);
+  begin_dynamic (fixture, PID + 3, "other", HIGH);
+  map (fixture, PID + 3, HIGH + 65536, 4, "/lib/libc.so.6");
+  sonde_unheard_stop (fixture->unheard, 1000);
+  g_assert_cmpuint (count_all (fixture), ==, 1);
+  map_at (fixture, 2000, PID + 1, HIGH + 65536, 5, "/lib/plugin.so");
+  sonde_unheard_settle (fixture->unheard, 2 * SECOND);
+  g_assert_cmpuint (count_all (fixture), ==, 2);
+  sonde_unheard_end (fixture->unheard);
+  g_assert_true (was_said (fixture, "process 12 (static)"));
+  g_assert_true (was_said (fixture, "process 13 (other)"));
+  g_assert_false (was_said (fixture, "fresh"));
+  g_assert_false (was_said (fixture, "loading"));
+  g_assert_true (was_said (fixture, "Of 2 programs it is not known"));
+}
+
+static void
+tells_of_what_was_old_when_records_ended (Fixture *fixture, gconstpointer data)
+{
+  execute (fixture, PID, "static");
+  map (fixture, PID, 0x10000, 1, "/bin/program");
+  sonde_unheard_stop (fixture->unheard, SECOND / 2);
+  sonde_unheard_end (fixture->unheard);
+  g_assert_true (was_said (fixture, "process 10 (static)"));
+}
+
 static void
 stays_small_and_counts_all (Fixture *fixture, gconstpointer data)
 {
@@ -249,6 +295,10 @@ main (int argc, char **argv)
               names_nobody_who_is_hidden, tear_down);
   g_test_add ("/unheard/claims-nothing-where-records-were-lost", Fixture, NULL, set_up,
               claims_nothing_where_records_were_lost, tear_down);
+  g_test_add ("/unheard/claims-nothing-where-records-ended", Fixture, NULL, set_up,
+              claims_nothing_where_records_ended, tear_down);
+  g_test_add ("/unheard/tells-of-what-was-old-when-records-ended", Fixture, NULL, set_up,
+              tells_of_what_was_old_when_records_ended, tear_down);
   g_test_add ("/unheard/stays-small-and-counts-all", Fixture, NULL, set_up,
               stays_small_and_counts_all, tear_down);
   return g_test_run ();

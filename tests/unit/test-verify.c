@@ -294,7 +294,7 @@ refuses_a_heap_log_that_cannot_be_read (void)
     {
       g_autoptr (CaptureBuilder) capture = make_open_capture ();
 
-      values[SONDE_LEDGER_STREAM_EVENTS_LOST] = i;
+      values[SONDE_LEDGER_STREAM_LOST] = values[SONDE_LEDGER_STREAM_SAMPLES_LOST] + i;
       g_assert_cmpint (sonde_writer_add_file_chunk (capture->writer, &origin, SONDE_HEAP_LOG_PATH,
                                                     &label, sizeof label, false),
                        ==, 0);
@@ -304,6 +304,21 @@ refuses_a_heap_log_that_cannot_be_read (void)
       /* five events are in the stream, by the label */
       g_assert_cmpint (judge (capture, "events"), ==, SONDE_VERDICT_FAILED);
     }
+}
+
+/* The worker was killed while it wrote one. */
+static void
+says_that_a_heap_log_was_cut_short (void)
+{
+  const SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, 5, 100 };
+  const SondeFrameOrigin origin = { 2000, -1, -1 };
+  g_autoptr (CaptureBuilder) capture = make_open_capture ();
+
+  g_assert_cmpint (sonde_writer_add_file_chunk (capture->writer, &origin, SONDE_HEAP_LOG_PATH,
+                                                &label, sizeof label, false),
+                   ==, 0);
+  g_assert_cmpint (judge (capture, "heap log"), ==, SONDE_VERDICT_OPEN);
+  g_assert_cmpint (run_verify (capture, -1), ==, 2);
 }
 
 int
@@ -333,6 +348,8 @@ main (int argc, char **argv)
                    needs_no_mapping_for_the_kernel_alone);
   g_test_add_func ("/verify/refuses-a-heap-log-that-cannot-be-read",
                    refuses_a_heap_log_that_cannot_be_read);
+  g_test_add_func ("/verify/says-that-a-heap-log-was-cut-short",
+                   says_that_a_heap_log_was_cut_short);
   g_test_add_func ("/verify/accepts-a-ledger-that-adds-up", accepts_a_ledger_that_adds_up);
   return g_test_run ();
 }

@@ -10,7 +10,10 @@
 #define MAX_LOGS 256
 
 /* By then a program has its libraries. */
-#define SETTLED_NS    G_GINT64_CONSTANT (1000000000)
+#define SETTLED_NS G_GINT64_CONSTANT (1000000000)
+
+/* By then the kernel has mapped the file that a program names as its dynamic linker. */
+#define STARTED_NS    (100 * G_GINT64_CONSTANT (1000000))
 
 #define LIBRARY       "libsonde-memory" /* a path's last part begins so */
 #define END_OF_32_BIT (UINT64_C (1) << 32)
@@ -26,6 +29,7 @@ typedef struct
   guint64 devices[ENOUGH_FILES];
   gboolean has_library;
   gboolean is_hidden;
+  gboolean is_cut; /* for a time it was not told what it maps */
 } Program;
 
 struct SondeUnheard
@@ -33,6 +37,7 @@ struct SondeUnheard
   SondeRecorder *recorder;
   SondeTally *tally;
   GHashTable *programs; /* pid: Program, not judged yet */
+  gint64 stopped_ns;    /* the kernel told nothing from then on, for a time or for ever; 0: never */
   guint n_logs;
   guint n_left_out; /* messages */
   guint n_unseen;   /* programs */
@@ -121,12 +126,23 @@ tell (SondeUnheard *self, gint32 pid, const Program *program, SondeStatistic kin
   sonde_recorder_warn (self->recorder, text);
 }
 
+/* Of what was only just executed when records ended its dynamic linker may have been the next. */
+static gboolean
+is_unfinished (const SondeUnheard *self, const Program *program)
+{
+  return program->n_files == 1 && program->since_ns < self->stopped_ns
+         && self->stopped_ns - program->since_ns < STARTED_NS;
+}
+
+/* @has_ended: it maps no more, and that was told in time */
 static void
-judge (SondeUnheard *self, gint32 pid, const Program *program)
+judge (SondeUnheard *self, gint32 pid, const Program *program, gboolean has_ended)
 {
   if (program->has_library)
     return;
-  if (program->n_files == 1)
+  if (program->is_cut || (!has_ended && is_unfinished (self, program)))
+    self->n_unseen++;
+  else if (program->n_files == 1)
     tell (self, pid, program, SONDE_STATISTIC_PROGRAMS_STATIC,
           "is statically linked, and loads no library");
   else if (program->n_files == ENOUGH_FILES && program->end <= END_OF_32_BIT)
@@ -145,7 +161,7 @@ end_program (SondeUnheard *self, gint32 pid)
 
   if (program == NULL)
     return;
-  judge (self, pid, program);
+  judge (self, pid, program, TRUE);
   g_hash_table_remove (self->programs, GINT_TO_POINTER (pid));
 }
 
@@ -156,6 +172,9 @@ sonde_unheard_follow (SondeUnheard *self, const SondePerfRecord *record, gboolea
 
   if (self == NULL || record->pid <= 0)
     return;
+  program = g_hash_table_lookup (self->programs, GINT_TO_POINTER (record->pid));
+  if (program != NULL && program->since_ns < self->stopped_ns && record->time_ns > self->stopped_ns)
+    program->is_cut = TRUE;
   if (record->type == SONDE_PERF_RECORD_EXIT && record->pid == record->tid)
     end_program (self, record->pid);
   else if (record->type == SONDE_PERF_RECORD_COMM && record->comm.exec)
@@ -181,7 +200,14 @@ sonde_unheard_lost_records (SondeUnheard *self)
 }
 
 void
-sonde_unheard_settle (SondeUnheard *self, gint64 now_ns)
+sonde_unheard_stop (SondeUnheard *self, gint64 now_ns)
+{
+  if (self != NULL)
+    self->stopped_ns = now_ns;
+}
+
+void
+sonde_unheard_settle (SondeUnheard *self, gint64 taken_ns)
 {
   GHashTableIter iter;
   gpointer pid, program;
@@ -190,9 +216,9 @@ sonde_unheard_settle (SondeUnheard *self, gint64 now_ns)
     return;
   g_hash_table_iter_init (&iter, self->programs);
   while (g_hash_table_iter_next (&iter, &pid, &program))
-    if (now_ns - ((const Program *) program)->since_ns > SETTLED_NS)
+    if (taken_ns - ((const Program *) program)->since_ns > SETTLED_NS)
       {
-        judge (self, GPOINTER_TO_INT (pid), program);
+        judge (self, GPOINTER_TO_INT (pid), program, FALSE);
         g_hash_table_iter_remove (&iter);
       }
 }
@@ -215,7 +241,8 @@ sonde_unheard_end (SondeUnheard *self)
     {
       g_autofree char *text = g_strdup_printf (
           "Of %u programs it is not known whether they loaded libsonde-memory.so: "
-          "there were too many at a time, or records of their files were lost",
+          "there were too many at a time, records of their files were lost, or the session was "
+          "paused or over just then",
           self->n_unseen);
 
       sonde_recorder_warn (self->recorder, text);

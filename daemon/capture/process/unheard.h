@@ -34,8 +34,13 @@ void sonde_unheard_follow (SondeUnheard *self, const SondePerfRecord *record, gb
 /* Records were lost: of what runs now it is not known what it has mapped. */
 void sonde_unheard_lost_records (SondeUnheard *self);
 
-/* Now and then: tells of programs that have run for a while. */
-void sonde_unheard_settle (SondeUnheard *self, gint64 now_ns);
+/* The kernel makes no records from @now_ns on: a pause, or the end. What it was told of before may
+ * still come. */
+void sonde_unheard_stop (SondeUnheard *self, gint64 now_ns);
+
+/* Now and then: tells of programs that have run for a while. @taken_ns: up to which time all
+ * records were followed. */
+void sonde_unheard_settle (SondeUnheard *self, gint64 taken_ns);
 
 /* The session ends: tells of all that run, and of what it left out. */
 void sonde_unheard_end (SondeUnheard *self);

@@ -9,7 +9,7 @@ struct SondeHeapWriter
 {
   SondeRecorder *recorder;
   SondeHeapBook *book;
-  guint64 n_missed; /* events, by readers, when that was looked at last */
+  guint64 n_missed; /* frames, by readers, when that was looked at last */
   gboolean is_cut_told;
   gboolean is_lack_told;
 };
@@ -50,7 +50,7 @@ sonde_heap_writer_book (SondeHeapWriter *self)
 static void
 write_old (SondeHeapWriter *self, gint64 now_ns)
 {
-  guint64 n_missed = sonde_recorder_n_events_missed (self->recorder);
+  guint64 n_missed = sonde_recorder_n_missed (self->recorder);
 
   sonde_heap_book_flush (self->book, now_ns - SEGMENT_NS);
   if (n_missed != self->n_missed)

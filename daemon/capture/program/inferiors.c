@@ -53,7 +53,9 @@ struct ProgramRing
   gboolean is_shared;    /* by the threads of its process */
   gsize stack_bytes;     /* for stacks that it defines; 0: it has none */
   gint64 dead_us;        /* gets nothing more since then; 0: it may */
-  gint64 taken_ns;       /* up to which time of its own all was taken */
+  gint64 taken_ns;       /* up to which time all of it was taken */
+  gint64 mark_ns;        /* when it was looked how much there was in it ... */
+  gsize mark_bytes;      /* ... and what is left of that */
   gsize last_bytes;      /* taken of it since its program was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
@@ -338,7 +340,10 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
   if (ring->dead_us == 0)
     sonde_ring_reader_pause (ring->reader, TRUE);
   if (ring->next != NULL)
-    ring->next->before = NULL;
+    {
+      ring->next->before = NULL;
+      ring->next->taken_ns = MAX (ring->next->taken_ns, ring->taken_ns);
+    }
   if (ring->before != NULL)
     ring->before->next = NULL;
   self->memory_bytes -= sonde_ring_reader_size (ring->reader);
@@ -355,11 +360,12 @@ static void
 take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 {
   gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
+  gsize before_bytes = sonde_ring_reader_fill (ring->reader);
   const SondeFrame *frame;
 
   while (sonde_ring_reader_next (ring->reader, &frame) == 1)
     {
-      ring->taken_ns = MIN (frame->time_ns, now);
+      ring->taken_ns = MAX (ring->taken_ns, MIN (frame->time_ns, now));
       if (is_refused)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
@@ -367,6 +373,7 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
       sonde_ring_reader_release_piece (ring->reader);
     }
   sonde_ring_reader_release (ring->reader);
+  ring->mark_bytes -= MIN (ring->mark_bytes, before_bytes - sonde_ring_reader_fill (ring->reader));
 }
 
 /* Whether readers can take a budget more. */
@@ -433,17 +440,32 @@ budget_of (const ProgramRing *ring)
   return MAX (BUDGET_BYTES, sonde_ring_reader_size (ring->reader) / BUDGET_PART);
 }
 
+/* What comes behind that which was in it at a time was put there later, whatever it says. */
+static void
+mark_time (ProgramRing *ring, gint64 now_ns)
+{
+  if (ring->mark_bytes > 0)
+    return;
+  ring->taken_ns = MAX (ring->taken_ns, ring->mark_ns);
+  ring->mark_ns = now_ns;
+  ring->mark_bytes = sonde_ring_reader_fill (ring->reader);
+}
+
 /* Up to when there is nothing in rings any more that was not taken: @now_ns, before they were
- * looked at, but for those that have more. */
+ * looked at, but for those that have more. Who puts something into a ring before he has ended the
+ * one that it continues is waited for by nobody: of others that end was seen by now. */
 static gint64
 taken_until (const SondeInferiors *self, gint64 now_ns)
 {
   for (guint i = 0; i < self->rings->len; i++)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+      const ProgramRing *read = ring->before != NULL ? ring->before : ring;
 
-      if (sonde_ring_reader_fill (ring->reader) > 0)
-        now_ns = MIN (now_ns, ring->taken_ns);
+      if (sonde_ring_reader_fill (ring->reader) > 0
+          && (sonde_ring_reader_fill (read->reader) > 0
+              || sonde_ring_reader_state (read->reader) != SONDE_RING_IS_OPEN))
+        now_ns = MIN (now_ns, read->taken_ns);
     }
   return now_ns;
 }
@@ -462,10 +484,11 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
    * thread's uses it is seen before, too. */
   for (guint i = self->rings->len; i > 0; i--)
     {
-      const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
+      ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
 
       if (sonde_ring_reader_begin (ring->reader, budget_of (ring)) < 0 || ring->before != NULL)
         continue;
+      mark_time (ring, now);
       sonde_ring_schedule_observe (&self->schedule, sonde_ring_reader_fill (ring->reader),
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
@@ -704,7 +727,7 @@ make_ring (SondeInferiors *self,
   ring = g_memdup2 (made, sizeof *made);
   ring->reader = reader;
   ring->number = ++self->n_made;
-  ring->made_ns = ring->counted_ns = sonde_stream_now_ns ();
+  ring->made_ns = ring->counted_ns = ring->taken_ns = sonde_stream_now_ns ();
   if ((options->features & SONDE_RING_COMPACT_HEAP) != 0)
     ring->stack_bytes = SONDE_HEAP_READER_BYTES (options->size_bytes);
   if (ring->before != NULL)

@@ -352,12 +352,12 @@ sonde_recorder_heap_segment (SondeRecorder *self,
 }
 
 guint64
-sonde_recorder_n_events_missed (const SondeRecorder *self)
+sonde_recorder_n_missed (const SondeRecorder *self)
 {
   guint64 values[SONDE_N_STATISTICS] = { 0 };
 
   sonde_recorder_sum (self, values);
-  return values[SONDE_LEDGER_STREAM_EVENTS_LOST];
+  return values[SONDE_LEDGER_STREAM_LOST] - values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
 }
 
 gboolean

@@ -82,8 +82,9 @@ void sonde_recorder_heap_segment (SondeRecorder *self,
                                   const guint8 *bytes,
                                   gsize size_bytes,
                                   guint n_events);
-/* Events that readers did not get, each for itself. */
-guint64 sonde_recorder_n_events_missed (const SondeRecorder *self);
+/* Frames but samples that readers did not get, each for itself: parts of segments among them. One
+ * of which the beginning came is no lost event. */
+guint64 sonde_recorder_n_missed (const SondeRecorder *self);
 
 /* Whether a reader could take a good deal more at once, or there is none to be thought of. */
 gboolean sonde_recorder_has_room (const SondeRecorder *self);

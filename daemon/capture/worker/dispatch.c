@@ -228,11 +228,15 @@ sonde_dispatch_run (SondeWorkerSession *self)
 {
   gboolean draining = self->state == SONDE_WORKER_STATE_DRAINING;
   SondeRingsState result;
+  gint64 now_ns;
   gboolean is_reading;
 
   sonde_rings_foresee (self->rings, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
   is_reading = sonde_module_store_work (self->modules);
-  result = sonde_rings_run (self->rings, sonde_stream_now_ns (), draining, RECORDS_A_TURN);
+  now_ns = sonde_stream_now_ns ();
+  result = sonde_rings_run (self->rings, now_ns, draining, RECORDS_A_TURN);
+  if (result == SONDE_RINGS_EMPTY || result == SONDE_RINGS_YOUNG)
+    self->taken_ns = now_ns - SONDE_RINGS_WINDOW_NS;
 
   /* At the end nobody wants the files any more. */
   if (draining && result == SONDE_RINGS_EMPTY)
@@ -275,7 +279,7 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
   sonde_process_table_expire (self->processes, sonde_stream_now_ns () - EXPIRY_NS);
   sonde_tracker_retry (self->tracker);
   sonde_inferiors_count (self->inferiors);
-  sonde_unheard_settle (self->unheard, sonde_stream_now_ns ());
+  sonde_unheard_settle (self->unheard, self->taken_ns);
   sonde_recorder_report (self->recorder);
 }
 

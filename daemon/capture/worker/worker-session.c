@@ -184,7 +184,10 @@ begin_drain (SondeWorkerSession *self)
 
   sonde_rings_enable (self->rings, FALSE);
   if (self->state == RUNNING)
-    sonde_dispatch_count (self);
+    {
+      sonde_unheard_stop (self->unheard, now_ns);
+      sonde_dispatch_count (self);
+    }
   self->state = DRAINING;
   self->wait_until_ns = now_ns + STOP_WAIT_NS;
   self->urgent_ns = now_ns + URGENT_NS;
@@ -626,6 +629,8 @@ handle_pause (SondeWorkerSession *self, const Packet *packet)
 {
   gboolean is_paused = ((const SondeMessageHeader *) packet->message)->type == SONDE_MESSAGE_PAUSE;
 
+  if (is_paused && self->state == RUNNING)
+    sonde_unheard_stop (self->unheard, sonde_stream_now_ns ());
   sonde_rings_enable (self->rings, !is_paused);
   sonde_inferiors_pause (self->inferiors, is_paused);
   self->state = is_paused ? PAUSED : RUNNING;

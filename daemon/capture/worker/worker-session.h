@@ -93,6 +93,7 @@ typedef struct
   guint64 n_lost_records; /* samples, as LOST records tell, where events do not */
   guint64 n_lost_hardware;
   guint64 n_incomplete; /* samples recorded before all of their process was known */
+  gint64 taken_ns;      /* all records of the kernel from before were taken */
   gint64 wait_until_ns; /* no record waits for an answer any longer */
   gint64 urgent_ns;     /* rings of programs are drained whether readers take it or not */
 
