@@ -81,15 +81,16 @@ static _Thread_local bool is_forking;
 static void
 lock_for_fork (void)
 {
-  pthread_mutex_lock (&state.lock);
+  /* For signal handlers, too, from before it has the lock until behind that. */
   is_forking = true;
+  pthread_mutex_lock (&state.lock);
 }
 
 static void
 unlock_in_parent (void)
 {
-  is_forking = false;
   pthread_mutex_unlock (&state.lock);
+  is_forking = false;
 }
 
 /* The link stays the parent's: the profiler shall see when the parent is gone. */
@@ -99,8 +100,8 @@ unlock_in_child (void)
   int saved_errno = errno;
 
   sonde_known_socket_close (&state.link);
-  is_forking = false;
   pthread_mutex_unlock (&state.lock);
+  is_forking = false;
   errno = saved_errno;
 }
 
