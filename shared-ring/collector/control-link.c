@@ -65,6 +65,7 @@ static struct
   uint32_t has_come;     /* the link is, or was, of a session that has called; without the lock */
   uint64_t refused_call; /* the last call that was answered with no; without the lock */
   uint32_t missed;       /* generation of the beacon whose call could not be followed; so, too */
+  uint32_t came_at;      /* generation by which the link was made, if who called has it */
   uint32_t is_confined;  /* makes no sockets any more */
   uint32_t n_requests;
   bool is_let_through; /* by the filter that it had at its start: so says its environment */
@@ -513,7 +514,10 @@ open_link_to_caller (SondeProducer producer)
   place.address_bytes = sonde_beacon_read_address (&place.address);
   r = place.address_bytes > 0 ? try_place (&place, now_ms () + CALLED_MS, CALLED_MS) : -ENOENT;
   if (r == 0)
-    sonde_ring_store_relaxed (&state.has_come, 1);
+    {
+      state.came_at = generation;
+      sonde_ring_store_relaxed (&state.has_come, 1);
+    }
   else if (r == -EPERM || r == -ESRCH)
     sonde_ring_store_relaxed (&state.refused_call, call);
   else
@@ -601,14 +605,21 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant, bool *is_aske
   return answer->error < 0 ? answer->error : -EBADMSG;
 }
 
-/* Whoever is there has gone, or does not answer: once would cost each thread the same wait. */
+/* Whoever is there has gone, or does not answer: once would cost each thread the same wait. So who
+ * has called and did not keep the link is come to again only when the word is another one, as it
+ * is behind the end of a session; unless the program has closed the link. */
 static void
 give_up (void)
 {
   if (sonde_ring_load_relaxed (&state.is_there) != 0)
     sonde_ring_store_release (&state.is_there, 0);
   else
-    sonde_ring_store_relaxed (&state.has_come, 0);
+    {
+      if (sonde_ring_load_relaxed (&state.has_come) != 0
+          && state.came_at == sonde_beacon_generation () && sonde_known_socket_check (&state.link))
+        sonde_ring_store_relaxed (&state.missed, state.came_at);
+      sonde_ring_store_relaxed (&state.has_come, 0);
+    }
   state.is_slow = false;
   sonde_known_socket_close (&state.link);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <glib/gstdio.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shared-ring/beacon-layout.h"
 #include "shared-ring/collector/sonde-collector.h"
 #include "tests/lib/control-server.h"
 
@@ -697,7 +699,9 @@ writes_to_no_file_of_the_program (void)
 static struct
 {
   int listener;
-  const char *script; /* a: accepts; r: refuses; e: ends it; w: sends what is no nonce; then a */
+  const char *script;  /* a: accepts; r: refuses; e: ends it; w: sends what is no nonce; d: accepts,
+                          and ends it then; then a */
+  gboolean is_calling; /* programs have no key */
   guint n_met;
   int held; /* of the programs' end, until one has come; -1: none */
 } place = { .held = -1 };
@@ -728,9 +732,9 @@ meet (int fd, char how)
   g_assert_cmpint (recv (fd, &join, sizeof join, 0), ==, sizeof join);
   g_assert_cmpuint (join.header.type, ==, SONDE_CONTROL_JOIN);
   g_assert_cmpmem (join.nonce, sizeof join.nonce, nonce.nonce, sizeof nonce.nonce);
-  g_assert_cmpuint (join.key[15], ==, 15);
+  g_assert_cmpuint (join.key[15], ==, place.is_calling ? 0 : 15);
   say_at_once (fd, &answer, sizeof answer);
-  return how != 'r';
+  return how != 'r' && how != 'd';
 }
 
 static void
@@ -906,9 +910,74 @@ gets_another_ring_for_one_that_was_left (void)
   close_rendezvous ();
 }
 
+/* --- the beacon --- */
+
+#ifndef IS_EMULATED
+/* What this program is to do once it is another process's, which has the beacon. */
+static const char *role;
+
+static int
+become_called (void)
+{
+  char *const arguments[] = { (char *) (uintptr_t) "called", (char *) (uintptr_t) role, NULL };
+
+  execv ("/proc/self/exe", arguments);
+  return 127;
+}
+
+/* Runs it with a page of @producers that are called to the rendezvous. */
+static void
+run_with_beacon (const char *what, const char *script, guint32 producers)
+{
+  static char bytes[SONDE_BEACON_BYTES];
+  SondeBeacon page = { .generation = 1,
+                       .magic = SONDE_BEACON_MAGIC,
+                       .version = SONDE_BEACON_VERSION,
+                       .all = sonde_beacon_make_call (1, producers) };
+  g_autofree char *folder = g_dir_make_tmp ("sonde-beacon-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename (folder, "beacon", NULL);
+  g_autoptr (ControlServer) server = open_rendezvous (script);
+
+  g_snprintf (page.address, sizeof page.address, "@sonde/test-%d", (int) getpid ());
+  memcpy (bytes, &page, sizeof page);
+  g_assert_true (g_file_set_contents (path, bytes, sizeof bytes, NULL));
+  g_unsetenv ("SONDE_RENDEZVOUS");
+  g_setenv ("SONDE_BEACON", path, TRUE);
+  place.is_calling = TRUE;
+  role = what;
+  g_assert_cmpint (control_server_run (server, become_called, "UNRELATED"), ==, 0);
+  place.is_calling = FALSE;
+  g_unsetenv ("SONDE_BEACON");
+  close_rendezvous ();
+  g_unlink (path);
+  g_rmdir (folder);
+}
+
+static int
+mark_in_threads (void)
+{
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (g_thread_new ("called", find_no_ring, NULL));
+  return 0;
+}
+
+/* Each thread would come again, and wait as long. */
+static void
+comes_once_to_a_caller_who_does_not_stay (void)
+{
+  run_with_beacon ("threads", "dddddddd", 1u << SONDE_PRODUCER_APPLICATION);
+  g_assert_cmpuint (place.n_met, ==, 1);
+}
+#endif
+
 int
 main (int argc, char *argv[])
 {
+#ifndef IS_EMULATED
+  if (argc == 2 && g_str_equal (argv[0], "called"))
+    return mark_in_threads ();
+#endif
   g_test_init (&argc, &argv, NULL);
   told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   g_assert_true (told != MAP_FAILED);
@@ -939,6 +1008,9 @@ main (int argc, char *argv[])
   TEST ("asks-no-socket-but-its-own", asks_no_socket_but_its_own);
   TEST ("comes-to-the-rendezvous", comes_to_the_rendezvous);
   TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
+#ifndef IS_EMULATED
+  TEST ("comes-once-to-a-caller-who-does-not-stay", comes_once_to_a_caller_who_does_not_stay);
+#endif
   g_test_add_data_func ("/collector/goes-on-in-larger-rings", NULL, goes_on_in_larger_rings);
   g_test_add_data_func ("/collector/goes-on-in-larger-rings-that-are-shared", "sharing",
                         goes_on_in_larger_rings);
