@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <glib/gstdio.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -913,6 +915,9 @@ gets_another_ring_for_one_that_was_left (void)
 /* --- the beacon --- */
 
 #ifndef IS_EMULATED
+#define BEACON_WAKES 20000
+#define BEACON_REST  (G_USEC_PER_SEC / 50) /* REST_NS of beacon-watch.c */
+
 /* What this program is to do once it is another process's, which has the beacon. */
 static const char *role;
 
@@ -969,6 +974,36 @@ comes_once_to_a_caller_who_does_not_stay (void)
   run_with_beacon ("threads", "dddddddd", 1u << SONDE_PRODUCER_APPLICATION);
   g_assert_cmpuint (place.n_met, ==, 1);
 }
+
+static int
+mark_and_be_woken (void)
+{
+  int fd = open (g_getenv ("SONDE_BEACON"), O_RDONLY | O_CLOEXEC);
+  const uint32_t *word = mmap (NULL, SONDE_BEACON_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+  gint64 start_us = g_get_monotonic_time ();
+  gint64 n_woken = 0;
+
+  g_assert_true (word != MAP_FAILED);
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  while (n_woken == 0)
+    n_woken += syscall (SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+  for (guint i = 0; i < BEACON_WAKES; i++)
+    {
+      n_woken += syscall (SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+      sched_yield ();
+    }
+  g_assert_cmpint (n_woken, <=, 2 + (g_get_monotonic_time () - start_us) / BEACON_REST);
+  close (fd);
+  return 0;
+}
+
+/* Any user can do that, and the program has the work. */
+static void
+rests_if_it_is_woken_for_nothing (void)
+{
+  run_with_beacon ("wakes", "", 0);
+  g_assert_cmpuint (place.n_met, ==, 0);
+}
 #endif
 
 int
@@ -976,7 +1011,7 @@ main (int argc, char *argv[])
 {
 #ifndef IS_EMULATED
   if (argc == 2 && g_str_equal (argv[0], "called"))
-    return mark_in_threads ();
+    return g_str_equal (argv[1], "threads") ? mark_in_threads () : mark_and_be_woken ();
 #endif
   g_test_init (&argc, &argv, NULL);
   told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -1010,6 +1045,7 @@ main (int argc, char *argv[])
   TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
 #ifndef IS_EMULATED
   TEST ("comes-once-to-a-caller-who-does-not-stay", comes_once_to_a_caller_who_does_not_stay);
+  TEST ("rests-if-it-is-woken-for-nothing", rests_if_it_is_woken_for_nothing);
 #endif
   g_test_add_data_func ("/collector/goes-on-in-larger-rings", NULL, goes_on_in_larger_rings);
   g_test_add_data_func ("/collector/goes-on-in-larger-rings-that-are-shared", "sharing",
