@@ -68,7 +68,7 @@ look_for_listener (void)
   uint32_t expected = LISTENER_UNKNOWN;
   struct dl_find_object linker;
   sigset_t all, before;
-  bool is_there;
+  bool is_there, has_probes;
 
   /* Before libc is set up there is no environment, and nothing may be asked. */
   if (environ == NULL
@@ -78,7 +78,10 @@ look_for_listener (void)
 
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
-  is_there = (sonde_control_link_is_there (SONDE_PRODUCER_MEMORY) || sonde_control_link_may_come ())
+  is_there = sonde_control_link_is_there (SONDE_PRODUCER_MEMORY);
+  /* Whose probes are to be traced is not called later. */
+  has_probes = !is_there && sonde_memory_probes_begin ();
+  is_there = (is_there || (!has_probes && sonde_control_link_may_come ()))
              && sonde_fork_guard_init () == 0;
   if (is_there && _dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
     {
@@ -87,7 +90,7 @@ look_for_listener (void)
           = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
     }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
-  if (!is_there && sonde_memory_probes_begin ())
+  if (has_probes)
     sonde_ring_store_relaxed (&sonde_heap_process.mode, SONDE_MEMORY_SAMPLED);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
