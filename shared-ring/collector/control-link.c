@@ -301,7 +301,8 @@ wait_for (int fd, short events, int64_t deadline_ms)
     }
 }
 
-/* A message, and the descriptor that came with it or -1. Others that came, too, are closed. */
+/* A message, and the descriptor that came with it or -1. Others that came, too, the kernel closes.
+ */
 static ssize_t
 receive (int fd, void *bytes, size_t size_bytes, int *received_fd)
 {
@@ -312,7 +313,10 @@ receive (int fd, void *bytes, size_t size_bytes, int *received_fd)
   } control;
   struct iovec iov = { bytes, size_bytes };
   struct msghdr message = {
-    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    .msg_iov = &iov,
+    .msg_iovlen = 1,
+    .msg_control = &control,
+    .msg_controllen = CMSG_LEN (sizeof (int)), /* its space would have room for a second one */
   };
   struct cmsghdr *header;
   ssize_t n = recvmsg (fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

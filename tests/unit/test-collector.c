@@ -714,6 +714,26 @@ say_at_once (int fd, gconstpointer bytes, gsize size_bytes)
   g_assert_cmpint (send (fd, bytes, size_bytes, MSG_NOSIGNAL), ==, size_bytes);
 }
 
+static void
+send_descriptors (int fd, gpointer bytes, gsize size_bytes)
+{
+  const int fds[] = { fd, fd, fd };
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof fds)];
+  } control = { .header = { .cmsg_len = CMSG_LEN (sizeof fds),
+                            .cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS } };
+  struct iovec iov = { bytes, size_bytes };
+  const struct msghdr message = {
+    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+
+  memcpy (CMSG_DATA (&control.header), fds, sizeof fds);
+  g_assert_cmpint (sendmsg (fd, &message, MSG_NOSIGNAL), ==, size_bytes);
+}
+
 /* Returns: whether it is the program's link now */
 static gboolean
 meet (int fd, char how)
@@ -728,7 +748,10 @@ meet (int fd, char how)
 
   if (how == 'e')
     return FALSE;
-  say_at_once (fd, &nonce, sizeof nonce);
+  if (how == 'm')
+    send_descriptors (fd, &nonce, sizeof nonce);
+  else
+    say_at_once (fd, &nonce, sizeof nonce);
   if (how == 'w')
     return FALSE;
   g_assert_cmpint (recv (fd, &join, sizeof join, 0), ==, sizeof join);
@@ -814,6 +837,36 @@ comes_to_the_rendezvous (void)
       g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
       close_rendezvous ();
     }
+}
+
+static guint
+count_descriptors (void)
+{
+  guint n = 0;
+
+  for (int fd = 0; fd < 1024; fd++)
+    n += fcntl (fd, F_GETFD) >= 0;
+  return n;
+}
+
+static int
+mark_and_count_descriptors (void)
+{
+  guint n_before = count_descriptors ();
+
+  g_assert_cmpint (mark (), ==, 0);
+  g_assert_cmpuint (count_descriptors (), ==, n_before + 1);
+  return 0;
+}
+
+static void
+keeps_no_descriptor_that_it_did_not_ask_for (void)
+{
+  g_autoptr (ControlServer) server = open_rendezvous ("m");
+
+  g_assert_cmpint (control_server_run (server, mark_and_count_descriptors, "UNRELATED"), ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
+  close_rendezvous ();
 }
 
 static int
@@ -1042,6 +1095,7 @@ main (int argc, char *argv[])
   TEST ("asks-once-who-refuses-it", asks_once_who_refuses_it);
   TEST ("asks-no-socket-but-its-own", asks_no_socket_but_its_own);
   TEST ("comes-to-the-rendezvous", comes_to_the_rendezvous);
+  TEST ("keeps-no-descriptor-that-it-did-not-ask-for", keeps_no_descriptor_that_it_did_not_ask_for);
   TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
 #ifndef IS_EMULATED
   TEST ("comes-once-to-a-caller-who-does-not-stay", comes_once_to_a_caller_who_does_not_stay);
