@@ -337,7 +337,7 @@ find_compact (const void *block)
 static bool
 record_free (const void *block)
 {
-  SondeCompactEvent event = { .address = (uintptr_t) block, .tid = own.tid };
+  SondeCompactEvent event = { .address = (uintptr_t) block };
   SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
   void *place;
@@ -349,6 +349,7 @@ record_free (const void *block)
   compact = find_compact (block);
   if (compact != NULL)
     {
+      event.tid = own.tid;
       event.time_ns = sonde_event_clock_now (&own.clock);
       sonde_ring_writer_commit_records (own.writer,
                                         sonde_compact_writer_free (compact, place, &event));
@@ -372,10 +373,9 @@ record_free (const void *block)
 static void
 record_allocation (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
-  const size_t max_addrs = own.max_depth;
-  SondeCompactEvent event = { .address = (uintptr_t) block,
-                              .size_bytes = size_bytes > 0 ? size_bytes : 1,
-                              .tid = own.tid };
+  size_t max_addrs = own.max_depth;
+  SondeCompactEvent event
+      = { .address = (uintptr_t) block, .size_bytes = size_bytes > 0 ? size_bytes : 1 };
   SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
   uint64_t *addrs; /* in their place */
@@ -385,6 +385,9 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
 
   if (reserve (sizeof *frame + max_addrs * sizeof *addrs, &place) < 0)
     return;
+  /* The ring may be another one by now, of a thread that has got no unwinder with it. */
+  if (__builtin_expect (max_addrs > own.max_depth, false))
+    max_addrs = own.max_depth;
 
   frame = place;
   compact = event.size_bytes <= INT64_MAX ? find_compact (block) : NULL;
@@ -396,6 +399,7 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     {
       if (n_addrs > 0)
         event.stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
+      event.tid = own.tid;
       event.time_ns = sonde_event_clock_now (&own.clock);
       own.is_inside = true; /* as its table grows it may map memory */
       n_bytes = sonde_compact_writer_block (compact, place, &event, n_addrs);
