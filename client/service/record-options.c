@@ -166,8 +166,9 @@ static const struct
   { "counters", 0, 0, G_OPTION_ARG_CALLBACK, add_counters,
     "Also: cpu,memory,network,disk,process, at 10 Hz", "KINDS", RECORD | START, AT (counters),
     "counters", "as" },
-  { "no-symbols", 0, 0, G_OPTION_ARG_NONE, NULL, "Do not embed function names", NULL,
-    RECORD | START, AT (no_symbols), "symbols", "'none'" },
+  /* hidden: the others of record fill a screen */
+  { "no-symbols", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, NULL, "Do not embed function names",
+    NULL, RECORD | START, AT (no_symbols), "symbols", "'none'" },
   { "label", 0, 0, G_OPTION_ARG_STRING, NULL, "Part of the file's name (session)", "NAME", START,
     OTHER, "label", "s" },
 };

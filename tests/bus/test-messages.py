@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 
+import systemd
 from service import Service
 from tap import check
 
@@ -181,6 +182,23 @@ def test_reports(cases):
         cases.expect(wanted, 'heap', path)
 
 
+def test_armed(cases):
+    """What comes of arm and disarm, below a played systemd."""
+    path = '/run/systemd/system/plain.service.d/50-sonde.conf'
+    library = os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so')
+    os.makedirs('/run/systemd/system')  # which says that systemd runs the machine
+    systemd.Manager({'plain.service': {'ExecStart': [('/usr/bin/python3', ['python3'], False, 0, 0, 0, 0, 0, 0, 0)]}}).start()
+    cases.expect('systemctl restart plain.service', 'arm', 'plain.service', status=0, SONDE_MEMORY_LIBRARY=library)
+    with open(path, encoding='utf-8') as file:
+        cases.said.append(file.read())
+    check('sondectl disarm takes it back' in cases.said[-1], cases.said[-1])
+    cases.run('disarm', 'plain.service', status=0)
+    cases.expect('sondectl disarm shows what is', 'disarm', 'plain.service', status=1)
+    os.makedirs(os.path.dirname(path))
+    with open(path, 'w', encoding='utf-8'):
+        cases.expect('stays as it is', 'arm', 'plain.service', status=1, SONDE_MEMORY_LIBRARY=library)
+
+
 def without_calls(text, *names):
     """The source without the calls of functions whose texts are for --help."""
     for name in names:
@@ -226,13 +244,14 @@ def test_complete(cases):
 
 
 def main():
-    service = Service(6)
+    service = Service(7)
     cases = Cases(service)
     for name, test in (('each error of the interface is shown in the words of sondectl', test_names),
                        ('the service itself says so', test_service),
                        ('what was lost comes with what helps', test_losses),
                        ('a command that lacks something says what, or where to look', test_arguments),
                        ('reports name the option that would help', test_reports),
+                       ('what is armed says what comes next', test_armed),
                        ('each message that names a next step was seen', test_complete)):
         with service.case(name):
             test(cases)

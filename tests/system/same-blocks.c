@@ -9,7 +9,11 @@
 #define N_KEPT      64
 #define N_DISPUTED  10
 
-#define APART       __attribute__ ((noipa))
+#if !__has_attribute(noipa)
+#define APART __attribute__ ((noinline, optnone))
+#else
+#define APART __attribute__ ((noipa))
+#endif
 
 static void *kept[N_KEPT];
 
