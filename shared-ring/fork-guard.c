@@ -7,8 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* These three are the process's own, as its threads and its environment are. */
-const uint32_t *sonde_fork_guard_word;
+/* These are the process's own, as its threads and its environment are. */
+static const uint32_t nobodys;
+const uint32_t *sonde_fork_guard_word = &nobodys;
 static uint32_t *word;
 static uint32_t last_generation;
 

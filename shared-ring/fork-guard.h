@@ -2,7 +2,6 @@
 /* Tells whether this process is still the one that opened a ring. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "shared-ring/ring-atomic.h"
@@ -29,8 +28,8 @@
  */
 int sonde_fork_guard_init (void);
 
-/* The process's word, set by sonde_fork_guard_init(); sonde_fork_guard_generation() alone reads it.
- */
+/* The process's word, one that is always 0 before sonde_fork_guard_init();
+ * sonde_fork_guard_generation() alone reads it. */
 extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden")));
 
 /* This process's number: 0 before sonde_fork_guard_init() and in children without the handler. Any
@@ -38,5 +37,5 @@ extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden
 static inline uint32_t
 sonde_fork_guard_generation (void)
 {
-  return sonde_fork_guard_word != NULL ? sonde_ring_load_relaxed (sonde_fork_guard_word) : 0;
+  return sonde_ring_load_relaxed (sonde_fork_guard_word);
 }

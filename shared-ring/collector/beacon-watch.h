@@ -7,8 +7,8 @@
  * @changed: called there once, and behind each change
  *
  * Once in a process, and again in a child of fork(); there has to be a beacon. The thread takes no
- * signals, is no point of cancellation, holds no lock while it sleeps, and wakes when the
- * profiler has changed the page. Any thread, but not in signal handlers; errno is left
- * alone.
+ * signals, is no point of cancellation, holds no lock while it sleeps, and calls only when the
+ * profiler has changed the page, however often others wake it. Any thread, but not in signal
+ * handlers; errno is left alone.
  */
 void sonde_beacon_watch_start (void (*changed) (void));

@@ -65,6 +65,7 @@ static struct
   uint32_t has_come;     /* the link is, or was, of a session that has called; without the lock */
   uint64_t refused_call; /* the last call that was answered with no; without the lock */
   uint32_t missed;       /* generation of the beacon whose call could not be followed; so, too */
+  uint32_t came_at;      /* generation by which the link was made, if who called has it */
   uint32_t is_confined;  /* makes no sockets any more */
   uint32_t n_requests;
   bool is_let_through; /* by the filter that it had at its start: so says its environment */
@@ -81,15 +82,16 @@ static _Thread_local bool is_forking;
 static void
 lock_for_fork (void)
 {
-  pthread_mutex_lock (&state.lock);
+  /* For signal handlers, too, from before it has the lock until behind that. */
   is_forking = true;
+  pthread_mutex_lock (&state.lock);
 }
 
 static void
 unlock_in_parent (void)
 {
-  is_forking = false;
   pthread_mutex_unlock (&state.lock);
+  is_forking = false;
 }
 
 /* The link stays the parent's: the profiler shall see when the parent is gone. */
@@ -99,8 +101,8 @@ unlock_in_child (void)
   int saved_errno = errno;
 
   sonde_known_socket_close (&state.link);
-  is_forking = false;
   pthread_mutex_unlock (&state.lock);
+  is_forking = false;
   errno = saved_errno;
 }
 
@@ -299,7 +301,8 @@ wait_for (int fd, short events, int64_t deadline_ms)
     }
 }
 
-/* A message, and the descriptor that came with it or -1. Others that came, too, are closed. */
+/* A message, and the descriptor that came with it or -1. Others that came, too, the kernel closes.
+ */
 static ssize_t
 receive (int fd, void *bytes, size_t size_bytes, int *received_fd)
 {
@@ -310,7 +313,10 @@ receive (int fd, void *bytes, size_t size_bytes, int *received_fd)
   } control;
   struct iovec iov = { bytes, size_bytes };
   struct msghdr message = {
-    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    .msg_iov = &iov,
+    .msg_iovlen = 1,
+    .msg_control = &control,
+    .msg_controllen = CMSG_LEN (sizeof (int)), /* its space would have room for a second one */
   };
   struct cmsghdr *header;
   ssize_t n = recvmsg (fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -512,7 +518,10 @@ open_link_to_caller (SondeProducer producer)
   place.address_bytes = sonde_beacon_read_address (&place.address);
   r = place.address_bytes > 0 ? try_place (&place, now_ms () + CALLED_MS, CALLED_MS) : -ENOENT;
   if (r == 0)
-    sonde_ring_store_relaxed (&state.has_come, 1);
+    {
+      state.came_at = generation;
+      sonde_ring_store_relaxed (&state.has_come, 1);
+    }
   else if (r == -EPERM || r == -ESRCH)
     sonde_ring_store_relaxed (&state.refused_call, call);
   else
@@ -600,14 +609,21 @@ get_native_ring (const SondeRingWish *wish, SondeRingGrant *grant, bool *is_aske
   return answer->error < 0 ? answer->error : -EBADMSG;
 }
 
-/* Whoever is there has gone, or does not answer: once would cost each thread the same wait. */
+/* Whoever is there has gone, or does not answer: once would cost each thread the same wait. So who
+ * has called and did not keep the link is come to again only when the word is another one, as it
+ * is behind the end of a session; unless the program has closed the link. */
 static void
 give_up (void)
 {
   if (sonde_ring_load_relaxed (&state.is_there) != 0)
     sonde_ring_store_release (&state.is_there, 0);
   else
-    sonde_ring_store_relaxed (&state.has_come, 0);
+    {
+      if (sonde_ring_load_relaxed (&state.has_come) != 0
+          && state.came_at == sonde_beacon_generation () && sonde_known_socket_check (&state.link))
+        sonde_ring_store_relaxed (&state.missed, state.came_at);
+      sonde_ring_store_relaxed (&state.has_come, 0);
+    }
   state.is_slow = false;
   sonde_known_socket_close (&state.link);
 }

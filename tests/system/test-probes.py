@@ -13,6 +13,7 @@ import os
 import re
 import struct
 import subprocess
+import tempfile
 
 from system import PERF_EVENT_OPEN, Fault, System, check
 
@@ -93,8 +94,8 @@ def trace(system, library, program, names, **variables):
     return {name: [[hit[register] for register in notes[name][2]] for hit in probe.read()] for name, probe in probes.items()}
 
 
-def test_samples(system, library, program):
-    hits = trace(system, library, program, ('alloc', 'free'), SONDE_MEMORY_PROBES=str(MEAN))
+def test_samples(system, library, program, **variables):
+    hits = trace(system, library, program, ('alloc', 'free'), SONDE_MEMORY_PROBES=str(MEAN), **variables)
     expected = N_TIMES * sum(1 - math.exp(-size / MEAN) for size in SIZES)
     n_bytes = N_TIMES * sum(SIZES)
     weight = sum(weight for _, _, weight in hits['alloc'])
@@ -105,6 +106,14 @@ def test_samples(system, library, program):
     n_kept = sum(size == KEPT for _, size, _ in hits['alloc'])
     check(len(hits['free']) == len(hits['alloc']) - n_kept, f"{len(hits['free'])} ends, {n_kept} were kept")
     check({address for address, in hits['free']} <= {address for address, _, _ in hits['alloc']}, 'ends of other blocks')
+
+
+def test_beacon(system, library, program):
+    """Where a service could call it, as on each machine that has one."""
+    with tempfile.NamedTemporaryFile() as page:
+        page.write(bytes(mmap.PAGESIZE))
+        page.flush()
+        test_samples(system, library, program, SONDE_BEACON=page.name)
 
 
 def test_silence(system, library, program):
@@ -122,7 +131,7 @@ def test_one(system, library, program):
 
 
 def main():
-    system = System(4)
+    system = System(5)
     wide = system.program(WIDE), system.program('tests/system/blocks')
     narrow = system.program(NARROW), system.program('tests/system/blocks-32-bit')
     obstacle = None if os.path.exists(PMU) else 'this kernel has no uprobes'
@@ -130,6 +139,7 @@ def main():
         obstacle = 'its registers are x86-64\'s'
     missing = None if os.path.exists(narrow[0]) else 'no compiler for 32-bit programs was there'
     for name, test, programs in (('who asks gets samples, with weights, and their ends', test_samples, wide),
+                                 ('so it is where there is a beacon', test_beacon, wide),
                                  ('nobody is told who does not ask', test_silence, wide),
                                  ('who traces ends alone gets none', test_one, wide),
                                  ('in a 32-bit program, too', test_samples, narrow)):

@@ -171,6 +171,24 @@ fork_first (void *data)
   return NULL;
 }
 
+/* What a child does first is to free. */
+static int
+free_in_a_child (char **arguments)
+{
+  void *block = keep (malloc (200004));
+  pid_t child = fork ();
+  int status;
+
+  if (child == 0)
+    {
+      free (block);
+      _exit (0);
+    }
+  CHECK (child > 0 && waitpid (child, &status, 0) == child && status == 0);
+  free (block);
+  return 0;
+}
+
 /* Children have heaps of their own; handlers of fork() allocate, in a thread that has not so far.
  */
 static int
@@ -397,6 +415,7 @@ static const struct
   { "foreign-grown", grow_foreign },
   { "threads", start_threads },
   { "children", start_children },
+  { "free-in-child", free_in_a_child },
   { "exec", be_executed },
   { "signals", take_signals },
   { "stacks", switch_stacks },

@@ -4,16 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <glib/gstdio.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shared-ring/beacon-layout.h"
 #include "shared-ring/collector/sonde-collector.h"
 #include "tests/lib/control-server.h"
 
@@ -699,7 +703,9 @@ writes_to_no_file_of_the_program (void)
 static struct
 {
   int listener;
-  const char *script; /* a: accepts; r: refuses; e: ends it; w: sends what is no nonce; then a */
+  const char *script;  /* a: accepts; r: refuses; e: ends it; w: sends what is no nonce; d: accepts,
+                          and ends it then; then a */
+  gboolean is_calling; /* programs have no key */
   guint n_met;
   int held; /* of the programs' end, until one has come; -1: none */
 } place = { .held = -1 };
@@ -708,6 +714,26 @@ static void
 say_at_once (int fd, gconstpointer bytes, gsize size_bytes)
 {
   g_assert_cmpint (send (fd, bytes, size_bytes, MSG_NOSIGNAL), ==, size_bytes);
+}
+
+static void
+send_descriptors (int fd, gpointer bytes, gsize size_bytes)
+{
+  const int fds[] = { fd, fd, fd };
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof fds)];
+  } control = { .header = { .cmsg_len = CMSG_LEN (sizeof fds),
+                            .cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS } };
+  struct iovec iov = { bytes, size_bytes };
+  const struct msghdr message = {
+    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+
+  memcpy (CMSG_DATA (&control.header), fds, sizeof fds);
+  g_assert_cmpint (sendmsg (fd, &message, MSG_NOSIGNAL), ==, size_bytes);
 }
 
 /* Returns: whether it is the program's link now */
@@ -724,15 +750,18 @@ meet (int fd, char how)
 
   if (how == 'e')
     return FALSE;
-  say_at_once (fd, &nonce, sizeof nonce);
+  if (how == 'm')
+    send_descriptors (fd, &nonce, sizeof nonce);
+  else
+    say_at_once (fd, &nonce, sizeof nonce);
   if (how == 'w')
     return FALSE;
   g_assert_cmpint (recv (fd, &join, sizeof join, 0), ==, sizeof join);
   g_assert_cmpuint (join.header.type, ==, SONDE_CONTROL_JOIN);
   g_assert_cmpmem (join.nonce, sizeof join.nonce, nonce.nonce, sizeof nonce.nonce);
-  g_assert_cmpuint (join.key[15], ==, 15);
+  g_assert_cmpuint (join.key[15], ==, place.is_calling ? 0 : 15);
   say_at_once (fd, &answer, sizeof answer);
-  return how != 'r';
+  return how != 'r' && how != 'd';
 }
 
 static void
@@ -810,6 +839,36 @@ comes_to_the_rendezvous (void)
       g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
       close_rendezvous ();
     }
+}
+
+static guint
+count_descriptors (void)
+{
+  guint n = 0;
+
+  for (int fd = 0; fd < 1024; fd++)
+    n += fcntl (fd, F_GETFD) >= 0;
+  return n;
+}
+
+static int
+mark_and_count_descriptors (void)
+{
+  guint n_before = count_descriptors ();
+
+  g_assert_cmpint (mark (), ==, 0);
+  g_assert_cmpuint (count_descriptors (), ==, n_before + 1);
+  return 0;
+}
+
+static void
+keeps_no_descriptor_that_it_did_not_ask_for (void)
+{
+  g_autoptr (ControlServer) server = open_rendezvous ("m");
+
+  g_assert_cmpint (control_server_run (server, mark_and_count_descriptors, "UNRELATED"), ==, 0);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
+  close_rendezvous ();
 }
 
 static int
@@ -908,9 +967,107 @@ gets_another_ring_for_one_that_was_left (void)
   close_rendezvous ();
 }
 
+/* --- the beacon --- */
+
+#ifndef IS_EMULATED
+#define BEACON_WAKES 20000
+#define BEACON_REST  (G_USEC_PER_SEC / 50) /* REST_NS of beacon-watch.c */
+
+/* What this program is to do once it is another process's, which has the beacon. */
+static const char *role;
+
+static int
+become_called (void)
+{
+  char *const arguments[] = { (char *) (uintptr_t) "called", (char *) (uintptr_t) role, NULL };
+
+  execv ("/proc/self/exe", arguments);
+  return 127;
+}
+
+/* Runs it with a page of @producers that are called to the rendezvous. */
+static void
+run_with_beacon (const char *what, const char *script, guint32 producers)
+{
+  static char bytes[SONDE_BEACON_BYTES];
+  SondeBeacon page = { .generation = 1,
+                       .magic = SONDE_BEACON_MAGIC,
+                       .version = SONDE_BEACON_VERSION,
+                       .all = sonde_beacon_make_call (1, producers) };
+  g_autofree char *folder = g_dir_make_tmp ("sonde-beacon-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename (folder, "beacon", NULL);
+  g_autoptr (ControlServer) server = open_rendezvous (script);
+
+  g_snprintf (page.address, sizeof page.address, "@sonde/test-%d", (int) getpid ());
+  memcpy (bytes, &page, sizeof page);
+  g_assert_true (g_file_set_contents (path, bytes, sizeof bytes, NULL));
+  g_unsetenv ("SONDE_RENDEZVOUS");
+  g_setenv ("SONDE_BEACON", path, TRUE);
+  place.is_calling = TRUE;
+  role = what;
+  g_assert_cmpint (control_server_run (server, become_called, "UNRELATED"), ==, 0);
+  place.is_calling = FALSE;
+  g_unsetenv ("SONDE_BEACON");
+  close_rendezvous ();
+  g_unlink (path);
+  g_rmdir (folder);
+}
+
+static int
+mark_in_threads (void)
+{
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (g_thread_new ("called", find_no_ring, NULL));
+  return 0;
+}
+
+/* Each thread would come again, and wait as long. */
+static void
+comes_once_to_a_caller_who_does_not_stay (void)
+{
+  run_with_beacon ("threads", "dddddddd", 1u << SONDE_PRODUCER_APPLICATION);
+  g_assert_cmpuint (place.n_met, ==, 1);
+}
+
+static int
+mark_and_be_woken (void)
+{
+  int fd = open (g_getenv ("SONDE_BEACON"), O_RDONLY | O_CLOEXEC);
+  const uint32_t *word = mmap (NULL, SONDE_BEACON_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+  gint64 start_us = g_get_monotonic_time ();
+  gint64 n_woken = 0;
+
+  g_assert_true (word != MAP_FAILED);
+  g_assert_cmpint (mark (), ==, -ENODEV);
+  while (n_woken == 0)
+    n_woken += syscall (SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+  for (guint i = 0; i < BEACON_WAKES; i++)
+    {
+      n_woken += syscall (SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+      sched_yield ();
+    }
+  g_assert_cmpint (n_woken, <=, 2 + (g_get_monotonic_time () - start_us) / BEACON_REST);
+  close (fd);
+  return 0;
+}
+
+/* Any user can do that, and the program has the work. */
+static void
+rests_if_it_is_woken_for_nothing (void)
+{
+  run_with_beacon ("wakes", "", 0);
+  g_assert_cmpuint (place.n_met, ==, 0);
+}
+#endif
+
 int
 main (int argc, char *argv[])
 {
+#ifndef IS_EMULATED
+  if (argc == 2 && g_str_equal (argv[0], "called"))
+    return g_str_equal (argv[1], "threads") ? mark_in_threads () : mark_and_be_woken ();
+#endif
   g_test_init (&argc, &argv, NULL);
   told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   g_assert_true (told != MAP_FAILED);
@@ -940,8 +1097,11 @@ main (int argc, char *argv[])
   TEST ("asks-once-who-refuses-it", asks_once_who_refuses_it);
   TEST ("asks-no-socket-but-its-own", asks_no_socket_but_its_own);
   TEST ("comes-to-the-rendezvous", comes_to_the_rendezvous);
+  TEST ("keeps-no-descriptor-that-it-did-not-ask-for", keeps_no_descriptor_that_it_did_not_ask_for);
   TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
 #ifndef IS_EMULATED
+  TEST ("comes-once-to-a-caller-who-does-not-stay", comes_once_to_a_caller_who_does_not_stay);
+  TEST ("rests-if-it-is-woken-for-nothing", rests_if_it_is_woken_for_nothing);
   g_test_add_data_func ("/collector/goes-on-in-larger-rings", NULL, goes_on_in_larger_rings);
   g_test_add_data_func ("/collector/goes-on-in-larger-rings-that-are-shared", "sharing",
                         goes_on_in_larger_rings);

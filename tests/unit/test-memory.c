@@ -186,6 +186,29 @@ gives_children_rings_of_their_own (void)
 }
 
 static void
+knows_the_thread_of_a_first_event (void)
+{
+  g_autoptr (ControlServer) server = NULL;
+
+  set_arguments ("free-in-child", NULL);
+  server = run (&all);
+  g_assert_cmpuint (server->rings->len, ==, 2);
+  for (guint i = 0; i < server->rings->len; i++)
+    {
+      const ControlRing *ring = server->rings->pdata[i];
+
+      g_assert_cmpuint (ring->frames->len, >, 0);
+      for (guint k = 0; k < ring->frames->len; k++)
+        {
+          const SondeFrameAllocation *frame = ring->frames->pdata[k];
+
+          if (frame->frame.type == SONDE_FRAME_ALLOCATION)
+            g_assert_cmpint (frame->tid, ==, ring->tid);
+        }
+    }
+}
+
+static void
 tells_of_mappings_if_asked (void)
 {
   const gint64 page = sysconf (_SC_PAGESIZE);
@@ -567,6 +590,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/gives-back-what-others-gave", gives_back_what_others_gave);
   g_test_add_func ("/memory/keeps-threads-apart", keeps_threads_apart);
   g_test_add_func ("/memory/gives-children-rings-of-their-own", gives_children_rings_of_their_own);
+  g_test_add_func ("/memory/knows-the-thread-of-a-first-event", knows_the_thread_of_a_first_event);
   g_test_add_func ("/memory/tells-of-mappings-if-asked", tells_of_mappings_if_asked);
   g_test_add_func ("/memory/survives-signal-handlers", survives_signal_handlers);
   g_test_add_func ("/memory/walks-other-stacks", walks_other_stacks);

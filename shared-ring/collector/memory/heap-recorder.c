@@ -68,7 +68,7 @@ look_for_listener (void)
   uint32_t expected = LISTENER_UNKNOWN;
   struct dl_find_object linker;
   sigset_t all, before;
-  bool is_there;
+  bool is_there, has_probes;
 
   /* Before libc is set up there is no environment, and nothing may be asked. */
   if (environ == NULL
@@ -78,7 +78,10 @@ look_for_listener (void)
 
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
-  is_there = (sonde_control_link_is_there (SONDE_PRODUCER_MEMORY) || sonde_control_link_may_come ())
+  is_there = sonde_control_link_is_there (SONDE_PRODUCER_MEMORY);
+  /* Whose probes are to be traced is not called later. */
+  has_probes = !is_there && sonde_memory_probes_begin ();
+  is_there = (is_there || (!has_probes && sonde_control_link_may_come ()))
              && sonde_fork_guard_init () == 0;
   if (is_there && _dl_find_object ((void *) _r_debug.r_ldbase, &linker) == 0)
     {
@@ -87,7 +90,7 @@ look_for_listener (void)
           = (uintptr_t) linker.dlfo_map_end - sonde_heap_process.linker_begin;
     }
   pthread_sigmask (SIG_SETMASK, &before, NULL);
-  if (!is_there && sonde_memory_probes_begin ())
+  if (has_probes)
     sonde_ring_store_relaxed (&sonde_heap_process.mode, SONDE_MEMORY_SAMPLED);
   sonde_ring_store_release (&listener, is_there ? LISTENER_PRESENT : LISTENER_ABSENT);
   return is_there;
@@ -334,7 +337,7 @@ find_compact (const void *block)
 static bool
 record_free (const void *block)
 {
-  SondeCompactEvent event = { .address = (uintptr_t) block, .tid = own.tid };
+  SondeCompactEvent event = { .address = (uintptr_t) block };
   SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
   void *place;
@@ -346,6 +349,7 @@ record_free (const void *block)
   compact = find_compact (block);
   if (compact != NULL)
     {
+      event.tid = own.tid;
       event.time_ns = sonde_event_clock_now (&own.clock);
       sonde_ring_writer_commit_records (own.writer,
                                         sonde_compact_writer_free (compact, place, &event));
@@ -369,10 +373,9 @@ record_free (const void *block)
 static void
 record_allocation (const void *block, size_t size_bytes, const SondeCallSite *caller)
 {
-  const size_t max_addrs = own.max_depth;
-  SondeCompactEvent event = { .address = (uintptr_t) block,
-                              .size_bytes = size_bytes > 0 ? size_bytes : 1,
-                              .tid = own.tid };
+  size_t max_addrs = own.max_depth;
+  SondeCompactEvent event
+      = { .address = (uintptr_t) block, .size_bytes = size_bytes > 0 ? size_bytes : 1 };
   SondeCompactWriter *compact;
   SondeFrameAllocation *frame;
   uint64_t *addrs; /* in their place */
@@ -382,6 +385,9 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
 
   if (reserve (sizeof *frame + max_addrs * sizeof *addrs, &place) < 0)
     return;
+  /* The ring may be another one by now, of a thread that has got no unwinder with it. */
+  if (__builtin_expect (max_addrs > own.max_depth, false))
+    max_addrs = own.max_depth;
 
   frame = place;
   compact = event.size_bytes <= INT64_MAX ? find_compact (block) : NULL;
@@ -393,6 +399,7 @@ record_allocation (const void *block, size_t size_bytes, const SondeCallSite *ca
     {
       if (n_addrs > 0)
         event.stack_hash = sonde_self_unwinder_hash (own.unwinder, addrs, n_addrs);
+      event.tid = own.tid;
       event.time_ns = sonde_event_clock_now (&own.clock);
       own.is_inside = true; /* as its table grows it may map memory */
       n_bytes = sonde_compact_writer_block (compact, place, &event, n_addrs);

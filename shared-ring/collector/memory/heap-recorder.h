@@ -64,8 +64,10 @@ sonde_heap_recorder_is_paused (void)
 {
   const uint32_t *word = sonde_heap_thread.pause_word;
 
-  return word != NULL && sonde_heap_thread.generation == sonde_fork_guard_generation ()
-         && sonde_ring_load_relaxed (word) == sonde_heap_thread.pause_value;
+  return __builtin_expect (word != NULL, true)
+         && __builtin_expect (sonde_heap_thread.generation == sonde_fork_guard_generation (), true)
+         && __builtin_expect (sonde_ring_load_relaxed (word) == sonde_heap_thread.pause_value,
+                              true);
 }
 
 /**
@@ -83,12 +85,13 @@ sonde_heap_recorder_passes (size_t size_bytes)
 {
   SondeHeapThread *thread = &sonde_heap_thread;
 
-  if (__builtin_expect (size_bytes < thread->bytes_left, true))
-    {
-      thread->bytes_left -= size_bytes;
-      return true;
-    }
-  return thread->bytes_left == 0 && sonde_heap_recorder_is_paused ();
+  /* An idle program is what is to cost least: it passes through without a branch that is taken. */
+  if (__builtin_expect (thread->bytes_left == 0, true))
+    return __builtin_expect (sonde_heap_recorder_is_paused (), true);
+  if (__builtin_expect (size_bytes >= thread->bytes_left, false))
+    return false;
+  thread->bytes_left -= size_bytes;
+  return true;
 }
 
 /* Records a block that did not pass. @block: allocated, not NULL */
@@ -106,9 +109,11 @@ sonde_heap_recorder_allocated (const void *block, size_t size_bytes, const Sonde
 static inline bool
 sonde_heap_recorder_wants_free (const void *block)
 {
-  if (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED)
+  if (__builtin_expect (sonde_ring_load_relaxed (&sonde_heap_process.mode) == SONDE_MEMORY_SAMPLED,
+                        false))
     return sonde_address_set_may_have (&sonde_heap_process.sampled, (uintptr_t) block);
-  return sonde_heap_thread.bytes_left < SONDE_HEAP_NEVER && !sonde_heap_recorder_is_paused ();
+  return __builtin_expect (sonde_heap_thread.bytes_left < SONDE_HEAP_NEVER, true)
+         && !sonde_heap_recorder_is_paused ();
 }
 
 /* Unmapping a module the dynamic linker frees what it knew of it; that is how we learn of each
