@@ -329,7 +329,8 @@ one_that_is_added_keeps_no_other_waiting (Story *self, gconstpointer data)
   g_assert_true (self->got.stuck.is_over);
   for (guint i = 0; i < 2000 && count_fds () > n_fds; i++)
     g_usleep (10000);
-  g_assert_cmpuint (count_fds (), ==, n_fds);
+  /* A thread of the story's beginning may have closed something, too. */
+  g_assert_cmpuint (count_fds (), <=, n_fds);
   say_target (self, SONDE_MESSAGE_ADD, self->others[0]);
   expect (self, self->front, SONDE_MESSAGE_ADDED);
   g_assert_cmpuint (self->got.result.error, ==, SONDE_MESSAGE_NO_ERROR);
