@@ -19,6 +19,9 @@ from system import DEADLINE_S, System, check
 CHROMIUM = '/usr/bin/chromium'
 NAME = '_PyEval_EvalFrameDefault'  # the program is in it most of the time
 PERIOD_NS = 1000000
+PROFILER = ('node', 'node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js')
+READY_S = 60
+N_TRIES = 3
 
 PROGRAM = '''
 import json
@@ -80,30 +83,45 @@ class Exports:
         lines = self.run('node', f'{self.scripts}/speedscope.mjs', *map(self.write, forms)).splitlines()
         return dict(zip(forms, map(json.loads, lines)))
 
+    def ask_profiler(self, session, *command):
+        return subprocess.run([*PROFILER, *command, '--session', session], cwd=self.judges, env=self.environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+
+    def start_profiler(self, session, path):
+        """Returns it once it answers; None if it does not. Who asks while it begins can take it for one that has gone, and
+        removes the socket that it was about to have."""
+        daemon = subprocess.Popen([*PROFILER, '--daemon', path, '--session', session], cwd=self.judges, env=self.environment,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + READY_S
+        while self.ask_profiler(session, 'profile', 'info', '--json').returncode != 0:
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                daemon.kill()
+                daemon.wait()
+                return None
+            time.sleep(0.1)
+        return daemon
+
     @contextlib.contextmanager
     def firefox_profiler(self, path):
         """Its command line, asked for JSON of a profile. What it starts by itself must be ready in half a second: it is our child."""
-        program = ['node', 'node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js']
-        session = ['--session', 'exports']
-        with subprocess.Popen([*program, '--daemon', path, *session], cwd=self.judges, env=self.environment,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
-            def ask(*command):
-                return subprocess.run([*program, *command, '--json', *session], cwd=self.judges, env=self.environment,
-                                      capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        daemon, session = None, ''
+        for n in range(N_TRIES):
+            session = f'exports-{n}'
+            daemon = self.start_profiler(session, path)
+            if daemon:
+                break
+        check(daemon, 'it is not ready')
 
-            def read(*command):
-                result = ask(*command)
-                check(result.returncode == 0, result.stderr)
-                return json.loads(result.stdout)
+        def read(*command):
+            result = self.ask_profiler(session, *command, '--json')
+            check(result.returncode == 0, result.stderr)
+            return json.loads(result.stdout)
 
-            try:
-                deadline = time.monotonic() + DEADLINE_S
-                while ask('profile', 'info').returncode != 0:
-                    check(daemon.poll() is None and time.monotonic() < deadline, 'it is not ready')
-                    time.sleep(0.1)
-                yield read
-            finally:
-                daemon.kill()
+        try:
+            yield read
+        finally:
+            daemon.kill()
+            daemon.wait()
 
 
 def read_numbers(pattern, text):
