@@ -48,7 +48,7 @@ typedef struct
   guint n_lacking;     /* threads that got no ring and share none, which was not told yet */
   guint n_without;     /* of which it is known that they never will */
   int lack_error;      /* why the last of them got none */
-  gint64 lacks_ns;     /* since when the first of them has none */
+  gint64 lacks_ns;     /* when the newest of them was refused */
   gboolean is_settled; /* for the last time */
 
   SondeHeapBookProcess *heap; /* of the book; NULL: nothing was told of it yet */

@@ -36,7 +36,7 @@
 #define LOGS_A_SECOND    16
 #define MAX_MISSING_LOGS 256
 
-/* Between a thread's first request that is refused and its second one, for a ring to share. */
+/* Between requests that are refused and the next one, for a ring to share. */
 #define LACKING_NS G_GINT64_CONSTANT (1000000000)
 
 typedef struct ProgramRing ProgramRing;
@@ -619,8 +619,9 @@ refuse (const SondeRingWanted *wanted, SondeInferior *inferior, int error)
       inferior->n_without++;
       return error;
     }
-  if (inferior->n_lacking++ + inferior->n_without == 0)
-    inferior->lacks_ns = sonde_stream_now_ns ();
+  /* Threads that ask all at once keep each other from asking again. */
+  inferior->n_lacking++;
+  inferior->lacks_ns = sonde_stream_now_ns ();
   inferior->lack_error = error;
   return error;
 }
