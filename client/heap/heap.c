@@ -4,6 +4,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "base/time-order.h"
 #include "client/names/symbol-resolver.h"
 #include "protocol/frame.h"
 
@@ -132,40 +133,17 @@ take_life (const SondeModelLife *life, gpointer user_data)
 
 /* --- their order --- */
 
-/* One pass of a natural merge sort: each two neighbours become one run. */
 static void
-merge_runs (SondeHeapOrder *self)
+sort (SondeHeapOrder *self)
 {
-  const FramePlace *from = (const FramePlace *) (void *) self->entries->data;
-  FramePlace *to;
-  guint32 *runs = (guint32 *) (void *) self->runs->data;
-  guint n_runs = self->runs->len - 1;
-  guint n_merged = 0;
-  GArray *swapped;
+  GArray *entries = self->entries;
 
-  g_array_set_size (self->scratch, self->entries->len);
-  to = (FramePlace *) (void *) self->scratch->data;
-  for (guint i = 0; i < n_runs; i += 2)
-    {
-      guint32 left = runs[i];
-      guint32 middle = runs[i + 1];
-      guint32 right = middle;
-      guint32 end = runs[MIN (i + 2, n_runs)];
-
-      /* The second run's events stay behind equal ones of the first. */
-      for (guint32 at = runs[i]; at < end; at++)
-        if (left < middle && (right >= end || from[left].time_ns <= from[right].time_ns))
-          to[at] = from[left++];
-        else
-          to[at] = from[right++];
-      runs[n_merged++] = runs[i];
-    }
-  runs[n_merged] = self->entries->len;
-  g_array_set_size (self->runs, n_merged + 1);
-
-  swapped = self->entries;
+  g_array_set_size (self->scratch, entries->len);
+  if (sonde_time_order (entries->data, self->scratch->data, entries->len, sizeof (FramePlace))
+      == entries->data)
+    return;
   self->entries = self->scratch;
-  self->scratch = swapped;
+  self->scratch = entries;
 }
 
 static const SondeFrame *
@@ -181,25 +159,11 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
   SondeHeapOrder *self = &heap->order;
   gsize left_bytes = self->frames->len;
   guint n = 0;
-  const FramePlace *entries;
-  guint32 end;
-  guint32 start = 0;
   GByteArray *old;
 
   if (self->entries->len == 0)
     return;
-  /* A ring that was emptied is an ascending run. */
-  entries = (const FramePlace *) (void *) self->entries->data;
-  end = self->entries->len;
-  g_array_set_size (self->runs, 0);
-  g_array_append_val (self->runs, start);
-  for (guint32 i = 1; i < end; i++)
-    if (entries[i].time_ns < entries[i - 1].time_ns)
-      g_array_append_val (self->runs, i);
-  g_array_append_val (self->runs, end);
-  while (self->runs->len > 2)
-    merge_runs (self);
-
+  sort (self); /* a ring that was emptied is an ascending run */
   for (; n < self->entries->len && left_bytes > keep_bytes; n++)
     {
       const FramePlace *entry = &g_array_index (self->entries, FramePlace, n);
@@ -310,7 +274,6 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->order.spare = g_byte_array_new ();
   self->order.entries = g_array_new (FALSE, FALSE, sizeof (FramePlace));
   self->order.scratch = g_array_new (FALSE, FALSE, sizeof (FramePlace));
-  self->order.runs = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->order.newest_ns = G_MININT64;
   self->paths = sonde_call_tree_new (NULL);
   self->numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
@@ -329,7 +292,6 @@ sonde_heap_free (SondeHeap *self)
   g_clear_pointer (&self->order.spare, g_byte_array_unref);
   g_array_unref (self->order.entries);
   g_clear_pointer (&self->order.scratch, g_array_unref);
-  g_array_unref (self->order.runs);
   sonde_heap_log_reader_free (self->log);
   sonde_heap_tracker_free (self->tracker);
   sonde_capture_model_free (self->model);

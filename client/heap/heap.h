@@ -21,7 +21,6 @@ typedef struct
   GByteArray *spare;  /* empty */
   GArray *entries;    /* FramePlace */
   GArray *scratch;    /* as long as entries when they are sorted */
-  GArray *runs;       /* guint32: where each ascending run begins, and the end */
   gint64 newest_ns;   /* of what was handed on */
   guint64 n_late;     /* events that could not be put in order of time */
 } SondeHeapOrder;

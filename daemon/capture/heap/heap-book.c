@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/time-order.h"
 #include "daemon/capture/heap/live-blocks.h"
+#include "daemon/capture/heap/number-table.h"
 
 #define MAX_ANCESTORS 16    /* in which a freed block is looked for */
 #define MAX_PARENTS   65536 /* children whose parent is known */
@@ -28,12 +29,6 @@ typedef struct
   SondeHeapBookProcess *process;
 } Waiting;
 
-typedef struct
-{
-  uint64_t key;    /* a hash; or of a thread: serial << 32 | tid */
-  uint64_t number; /* + 1 */
-} NumberSlot;
-
 struct SondeHeapBook
 {
   SondeStackTree *tree;
@@ -54,35 +49,8 @@ struct SondeHeapBook
 
   GArray *waiting; /* Waiting */
   GArray *scratch;
-  GArray *runs; /* guint32, where ascending runs begin, and the end */
   SondeHeapLog *log;
 };
-
-static uint64_t
-hash_key (const void *slot, uint64_t seed)
-{
-  return sonde_hash (seed, ((const NumberSlot *) slot)->key);
-}
-
-static bool
-has_key (const void *slot, uint64_t hash, const void *key)
-{
-  return ((const NumberSlot *) slot)->key == *(const uint64_t *) key;
-}
-
-static const SondeTableKind number_slots = { .slot_bytes = sizeof (NumberSlot),
-                                             .used_at = offsetof (NumberSlot, number),
-                                             .n_first_slots = 256,
-                                             .max_eighths = 6,
-                                             .allocate = g_malloc0_n,
-                                             .hash = hash_key,
-                                             .has_key = has_key };
-
-static NumberSlot *
-find (const SondeTable *table, uint64_t key)
-{
-  return sonde_table_find (&number_slots, table, sonde_hash (table->seed, key), &key);
-}
 
 static void
 process_free (SondeHeapBook *self, SondeHeapBookProcess *process)
@@ -107,7 +75,6 @@ sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data)
   self->budget.max_bytes = SONDE_HEAP_BOOK_LIVE_BYTES;
   self->waiting = g_array_new (FALSE, FALSE, sizeof (Waiting));
   self->scratch = g_array_new (FALSE, FALSE, sizeof (Waiting));
-  self->runs = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->log = sonde_heap_log_new (self->tree, self->threads, tick_ns, func, user_data);
   return self;
 }
@@ -139,7 +106,6 @@ sonde_heap_book_free (SondeHeapBook *self)
   g_array_unref (self->unused);
   g_array_unref (self->waiting);
   g_array_unref (self->scratch);
-  g_array_unref (self->runs);
   g_free (self);
 }
 
@@ -148,7 +114,7 @@ sonde_heap_book_free (SondeHeapBook *self)
 gboolean
 sonde_heap_book_find_stack (SondeHeapBook *self, uint64_t hash, uint32_t *node)
 {
-  const NumberSlot *known = find (&self->stacks, hash);
+  const SondeNumberSlot *known = sonde_number_table_find (&self->stacks, hash);
 
   if (known == NULL)
     return FALSE;
@@ -160,26 +126,26 @@ uint32_t
 sonde_heap_book_add_stack (SondeHeapBook *self, uint64_t hash, const uint64_t *addrs, guint n_addrs)
 {
   uint32_t node = sonde_stack_tree_add (self->tree, addrs, n_addrs);
-  NumberSlot slot = { .key = hash, .number = (uint64_t) node + 1 };
+  SondeNumberSlot slot = { .key = hash, .number = (uint64_t) node + 1 };
 
   if (self->stacks.n_used >= SONDE_HEAP_BOOK_MAX_STACKS)
     sonde_table_clear (&self->stacks);
-  if (find (&self->stacks, hash) == NULL)
-    sonde_table_add (&number_slots, &self->stacks, &slot);
+  if (sonde_number_table_find (&self->stacks, hash) == NULL)
+    sonde_table_add (&sonde_number_slots, &self->stacks, &slot);
   return node;
 }
 
 static guint32
 ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t tid)
 {
-  NumberSlot slot = { .key = (uint64_t) process->serial << 32 | (uint32_t) tid };
+  SondeNumberSlot slot = { .key = (uint64_t) process->serial << 32 | (uint32_t) tid };
   SondeHeapLogThread thread = { process->pid, tid };
-  const NumberSlot *known;
+  const SondeNumberSlot *known;
   guint32 number;
 
   if (slot.key == self->last_key)
     return self->last_thread;
-  known = find (&self->numbers, slot.key);
+  known = sonde_number_table_find (&self->numbers, slot.key);
   if (known != NULL)
     number = (guint32) (known->number - 1);
   else if (self->numbers.n_used >= SONDE_HEAP_BOOK_MAX_THREADS && tid != process->pid)
@@ -201,7 +167,7 @@ ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t
           g_array_append_val (self->owners, process->serial);
         }
       slot.number = (uint64_t) number + 1;
-      sonde_table_add (&number_slots, &self->numbers, &slot);
+      sonde_table_add (&sonde_number_slots, &self->numbers, &slot);
     }
   self->last_key = slot.key;
   self->last_thread = number;
@@ -218,7 +184,8 @@ forget_threads (SondeHeapBook *self, const SondeHeapBookProcess *process)
         uint64_t key = (uint64_t) process->serial << 32
                        | (uint32_t) g_array_index (self->threads, SondeHeapLogThread, i).tid;
 
-        sonde_table_remove (&number_slots, &self->numbers, find (&self->numbers, key));
+        sonde_table_remove (&sonde_number_slots, &self->numbers,
+                            sonde_number_table_find (&self->numbers, key));
         g_array_index (self->owners, uint32_t, i) = 0;
         g_array_append_val (self->unused, i);
       }
@@ -290,57 +257,18 @@ apply (SondeHeapBook *self, const Waiting *event)
 
 /* --- their order --- */
 
-/* One pass of a natural merge sort: each two neighbours become one run. */
-static void
-merge_runs (SondeHeapBook *self)
-{
-  const Waiting *from = (const Waiting *) (void *) self->waiting->data;
-  guint32 *runs = (guint32 *) (void *) self->runs->data;
-  guint n_runs = self->runs->len - 1;
-  guint n_merged = 0;
-  GArray *swapped;
-  Waiting *to;
-
-  g_array_set_size (self->scratch, self->waiting->len);
-  to = (Waiting *) (void *) self->scratch->data;
-  for (guint i = 0; i < n_runs; i += 2)
-    {
-      guint32 left = runs[i];
-      guint32 middle = runs[i + 1];
-      guint32 right = middle;
-      guint32 end = runs[MIN (i + 2, n_runs)];
-
-      /* The second run's events stay behind equal ones of the first. */
-      for (guint32 at = runs[i]; at < end; at++)
-        if (left < middle && (right >= end || from[left].time_ns <= from[right].time_ns))
-          to[at] = from[left++];
-        else
-          to[at] = from[right++];
-      runs[n_merged++] = runs[i];
-    }
-  runs[n_merged] = self->waiting->len;
-  g_array_set_size (self->runs, n_merged + 1);
-
-  swapped = self->waiting;
-  self->waiting = self->scratch;
-  self->scratch = swapped;
-}
-
 /* Rings that were emptied are ascending runs. */
 static void
 sort (SondeHeapBook *self)
 {
-  const Waiting *events = (const Waiting *) (void *) self->waiting->data;
-  guint32 start = 0;
+  GArray *waiting = self->waiting;
 
-  g_array_set_size (self->runs, 0);
-  g_array_append_val (self->runs, start);
-  for (guint32 i = 1; i < self->waiting->len; i++)
-    if (events[i].time_ns < events[i - 1].time_ns)
-      g_array_append_val (self->runs, i);
-  g_array_append_val (self->runs, self->waiting->len);
-  while (self->runs->len > 2)
-    merge_runs (self);
+  g_array_set_size (self->scratch, waiting->len);
+  if (sonde_time_order (waiting->data, self->scratch->data, waiting->len, sizeof (Waiting))
+      == waiting->data)
+    return;
+  self->waiting = self->scratch;
+  self->scratch = waiting;
 }
 
 void

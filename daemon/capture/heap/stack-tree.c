@@ -1,34 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/capture/heap/stack-tree.h"
 
-#include "base/hash.h"
-
-/* Of a node: caller << 32 | pc's number; of a pc: itself. */
-typedef struct
-{
-  uint64_t key;
-  uint64_t number; /* + 1 */
-} NumberSlot;
-
-static uint64_t
-hash_key (const void *slot, uint64_t seed)
-{
-  return sonde_hash (seed, ((const NumberSlot *) slot)->key);
-}
-
-static bool
-has_key (const void *slot, uint64_t hash, const void *key)
-{
-  return ((const NumberSlot *) slot)->key == *(const uint64_t *) key;
-}
-
-static const SondeTableKind numbers = { .slot_bytes = sizeof (NumberSlot),
-                                        .used_at = offsetof (NumberSlot, number),
-                                        .n_first_slots = 256,
-                                        .max_eighths = 6,
-                                        .allocate = g_malloc0_n,
-                                        .hash = hash_key,
-                                        .has_key = has_key };
+#include "daemon/capture/heap/number-table.h"
 
 SondeStackTree *
 sonde_stack_tree_new (guint max_nodes)
@@ -55,24 +28,18 @@ sonde_stack_tree_free (SondeStackTree *self)
   g_free (self);
 }
 
-static const NumberSlot *
-find (const SondeTable *table, uint64_t key)
-{
-  return sonde_table_find (&numbers, table, sonde_hash (table->seed, key), &key);
-}
-
 /* There are no more pcs than nodes, as each new pc makes a node. */
 static uint32_t
 ensure_pc (SondeStackTree *self, uint64_t address)
 {
-  const NumberSlot *known = find (&self->pc_numbers, address);
-  NumberSlot slot = { .key = address };
+  const SondeNumberSlot *known = sonde_number_table_find (&self->pc_numbers, address);
+  SondeNumberSlot slot = { .key = address };
 
   if (known != NULL)
     return (uint32_t) (known->number - 1);
   g_array_append_val (self->pcs, address);
   slot.number = self->pcs->len;
-  sonde_table_add (&numbers, &self->pc_numbers, &slot);
+  sonde_table_add (&sonde_number_slots, &self->pc_numbers, &slot);
   return self->pcs->len - 1;
 }
 
@@ -85,15 +52,15 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
   n_addrs = MIN (n_addrs, SONDE_STACK_TREE_MAX_DEPTH);
   for (guint i = n_addrs; i > 0; i--)
     {
-      const NumberSlot *pc = find (&self->pc_numbers, addrs[i - 1]);
+      const SondeNumberSlot *pc = sonde_number_table_find (&self->pc_numbers, addrs[i - 1]);
       SondeStackNode made = { .caller = node };
-      NumberSlot slot = { 0 };
-      const NumberSlot *known = NULL;
+      SondeNumberSlot slot = { 0 };
+      const SondeNumberSlot *known = NULL;
 
       if (pc != NULL)
         {
           slot.key = (uint64_t) node << 32 | (pc->number - 1);
-          known = find (&self->node_numbers, slot.key);
+          known = sonde_number_table_find (&self->node_numbers, slot.key);
         }
       if (known == NULL && self->nodes->len >= self->max_nodes)
         {
@@ -106,7 +73,7 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
           slot.key = (uint64_t) node << 32 | made.pc;
           g_array_append_val (self->nodes, made);
           slot.number = self->nodes->len;
-          sonde_table_add (&numbers, &self->node_numbers, &slot);
+          sonde_table_add (&sonde_number_slots, &self->node_numbers, &slot);
           known = &slot;
         }
       node = (uint32_t) (known->number - 1);
