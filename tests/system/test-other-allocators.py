@@ -42,6 +42,14 @@ main (int argc, char **argv)
   return 0;
 }
 """ % (N, N)
+# The same, but that it has the addresses of both.
+TAKING = PROGRAM.replace('malloc (200)', 'through (200)').replace('int\nmain', """#include <new>
+
+void *(*volatile through) (size_t) = malloc;
+void *(*volatile making) (size_t) = operator new;
+
+int
+main""")
 LIBRARY = """
 #include <stdlib.h>
 
@@ -154,6 +162,18 @@ def test_own_new(test, pattern):
         check(len(notes) == 1 and notes[0].startswith(f'{name} has an operator new of its own'), f'{notes}')
 
 
+def test_fixed(test):
+    """Programs at a fixed place that take the address of malloc() have an entry of that name, and call ours."""
+    fixed = test.build('fixed', TAKING, 'g++', '-xc++', '-fno-pie', '-no-pie')
+    sizes, notes = test.record(fixed)
+    check((sizes[100], sizes[200]) == (N, N) and not notes, f'{sizes} {notes}')
+    libraries = glob.glob('/usr/lib/*-linux-gnu/libjemalloc.so.2')
+    if libraries:
+        sizes, notes = test.record(test.build('fixed-own', TAKING, 'g++', '-xc++', '-fno-pie', '-no-pie', libraries[0]))
+        check((sizes[100], sizes[200]) == (0, N), f'{sizes}')
+        check(len(notes) == 1 and notes[0].startswith('libjemalloc.so.2 has an operator new'), f'{notes}')
+
+
 def test_first(test):
     own = test.build('own', OWN, 'gcc', '-xc')
     sizes, notes = test.record(own)
@@ -179,7 +199,7 @@ def test_deep(test):
 
 
 def main():
-    system = System(5)
+    system = System(6)
     test = Test(system)
     with system.case('new and malloc of the usual libraries are recorded'):
         test_usual(test)
@@ -187,6 +207,8 @@ def main():
         test_own_new(test, 'libjemalloc.so.2')
     with system.case('an operator new of tcmalloc is told of'):
         test_own_new(test, 'libtcmalloc_minimal.so.4')
+    with system.case('nothing is told of a program that only takes the address of malloc'):
+        test_fixed(test)
     with system.case('a malloc before ours is told of'):
         test_first(test)
     with system.case('libraries that are bound deeply are told of'):

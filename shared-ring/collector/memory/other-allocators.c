@@ -2,6 +2,7 @@
 #include "shared-ring/collector/memory/other-allocators.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "shared-ring/ring-atomic.h"
 
 #define MAX_DEEP       16 /* libraries that are named */
+#define MAX_OBJECTS    1024
 #define MAX_NAME_BYTES 64
 #define MAX_LINE_BYTES 256
 
@@ -76,11 +78,46 @@ find_object (const void *address, Dl_info *info)
   return address != NULL && dladdr (address, info) != 0 ? info->dli_fbase : NULL;
 }
 
-/* What the program calls by that name; (nullable). */
+/* In which object behind the program the first definition is; (nullable). What was linked has no
+ * search list of its own, without which dlsym() crashes, before dlopen() was called for it. */
+static const void *
+find_definition (const char *name, Dl_info *info)
+{
+  const struct link_map *map = _r_debug.r_map;
+  void *defining = NULL;
+
+  for (unsigned n = 0; map != NULL && defining != map && n < MAX_OBJECTS; n++)
+    {
+      void *handle;
+      const void *address;
+
+      map = map->l_next;
+      handle = map != NULL ? dlopen (map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+      if (handle == NULL)
+        continue;
+      address = dlsym (handle, name);
+      /* What it needs is searched, too. */
+      if (address == NULL || dladdr1 (address, info, &defining, RTLD_DL_LINKMAP) == 0)
+        defining = NULL;
+      dlclose (handle);
+    }
+  return map != NULL ? info->dli_fbase : NULL;
+}
+
+/* What the program calls by that name; (nullable). A program at a fixed place has an entry of its
+ * own for a function whose address it takes, which is no definition, but what dlsym() finds first.
+ */
 static const void *
 find_object_of (const char *name, Dl_info *info)
 {
-  return find_object (dlsym (RTLD_DEFAULT, name), info);
+  const void *address = dlsym (RTLD_DEFAULT, name);
+  void *symbol = NULL;
+
+  if (address == NULL || dladdr1 (address, info, &symbol, RTLD_DL_SYMENT) == 0)
+    return NULL;
+  if (symbol != NULL && ((const ElfW (Sym) *) symbol)->st_shndx == SHN_UNDEF)
+    return find_definition (name, info);
+  return info->dli_fbase;
 }
 
 static void
