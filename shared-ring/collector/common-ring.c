@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shared-ring/control-message.h"
 #include "shared-ring/fork-guard.h"
 #include "shared-ring/ring-atomic.h"
 #include "shared-ring/ring-writer.h"
@@ -21,10 +22,11 @@
 
 /* Between two looks at rings that are all taken: a copy takes less, unless its thread is kept off
  * its processor; then the others' sleep is what lets it go on. */
-#define MIN_STEP_NS  50000
-#define MAX_STEP_NS  3200000
-#define PATIENCE_NS  INT64_C (10000000)
-#define MAKING_STEPS 5000 /* of MIN_STEP_NS */
+#define MIN_STEP_NS 50000
+#define MAX_STEP_NS 3200000
+#define PATIENCE_NS INT64_C (10000000)
+/* While a ring is made, which hundreds of threads may ask for theirs before. */
+#define MAKING_NS (INT64_C (2000000) * SONDE_CONTROL_TIMEOUT_MS)
 
 /* Of a ring, in the word that also has the generation of the process that it is of. */
 typedef enum
@@ -225,30 +227,41 @@ add_ring (uint32_t generation, SondeProducer producer, uint32_t *index)
   return -EDQUOT;
 }
 
-/* One that another thread made, or is just making. */
-static bool
+static void
+rest (struct timespec *step)
+{
+  nanosleep (step, NULL);
+  if (step->tv_nsec < MAX_STEP_NS)
+    step->tv_nsec *= 2;
+}
+
+/* One that another thread made, or is just making. Returns: -ENOENT there is none; -EINPROGRESS it
+ * takes too long */
+static int
 find_ring (uint32_t generation, uint32_t *index)
 {
-  const struct timespec step = { .tv_nsec = MIN_STEP_NS };
+  struct timespec step = { .tv_nsec = MIN_STEP_NS };
+  int64_t deadline_ns = sonde_ring_now_ns () + MAKING_NS;
   uint32_t first = __atomic_fetch_add (&n_joined, 1, __ATOMIC_RELAXED);
-  bool is_coming = true;
 
-  for (unsigned n = 0; n < MAKING_STEPS && is_coming; n++)
+  while (sonde_ring_now_ns () < deadline_ns)
     {
-      is_coming = false;
+      bool is_coming = false;
+
       for (uint32_t i = 0; i < MAX_RINGS; i++)
         {
           *index = (first + i) % MAX_RINGS;
           if (begin_use (&slots[*index], generation))
-            return true;
+            return 0;
           is_coming = is_coming
                       || sonde_ring_load_relaxed (&slots[*index].word)
                              == make_word (generation, STATE_MAKING);
         }
-      if (is_coming)
-        nanosleep (&step, NULL);
+      if (!is_coming)
+        return -ENOENT;
+      rest (&step);
     }
-  return false;
+  return -EINPROGRESS;
 }
 
 static int
@@ -268,9 +281,10 @@ sonde_common_ring_join (SondeCommonRing *self,
                            .is_pinned = producer != SONDE_PRODUCER_MEMORY,
                            .mapped_bytes = SONDE_FRAME_MAX_SIZE };
   int r = add_ring (generation, producer, &made.home);
+  int found = r < 0 ? find_ring (generation, &made.home) : 0;
 
-  if (r < 0 && !find_ring (generation, &made.home))
-    return r;
+  if (found < 0)
+    return found == -EINPROGRESS ? found : r;
   made.stage
       = mmap (NULL, made.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made.stage == MAP_FAILED)
@@ -502,9 +516,7 @@ try_again (SondeCommonRing *self, size_t size_bytes)
     deadline_ns = now_ns + patience_ns;
   while (r == -EBUSY && now_ns < deadline_ns)
     {
-      nanosleep (&step, NULL);
-      if (step.tv_nsec < MAX_STEP_NS)
-        step.tv_nsec *= 2;
+      rest (&step);
       r = try_each (self, size_bytes);
       now_ns = sonde_ring_now_ns ();
     }

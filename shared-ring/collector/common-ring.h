@@ -65,7 +65,7 @@ typedef struct
  * are to be blocked.
  *
  * Errors: those of sonde_control_link_get_ring() and sonde_ring_writer_open(), if there is no
- *   common ring at all; -ENOMEM
+ *   common ring at all; -EINPROGRESS one is being made, and was not there within 10 s; -ENOMEM
  */
 int sonde_common_ring_join (SondeCommonRing *self,
                             SondeProducer producer,

@@ -28,7 +28,8 @@ typedef struct
 static LeftRing left[MAX_LEFT];
 #define BUSY ((SondeRingWriter *) left)
 
-/* Events of threads that found no descriptor to ask by: the next ring has them for its losses. */
+/* Events of threads that found no descriptor to ask by, or waited for others' ring in vain: the
+ * next ring has them for its losses. */
 static uint32_t n_missed;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -190,6 +191,7 @@ static void
 ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
 {
   SondeRingWriter *before = self->writer; /* our parent's, or one that was left */
+  bool is_full;
   int r;
 
   /* Who has it in mind shall not write to what is unmapped. */
@@ -217,14 +219,16 @@ ask_for_ring (SondeThreadRing *self, const SondeRingWish *wish)
     r = open_writer (self, wish);
   if (r == -EBUSY)
     return;
-  /* The program has no descriptor left now, and may have one for the next event. */
-  if (r == -EMFILE || r == -ENFILE)
+  is_full = r == -EMFILE || r == -ENFILE;
+  if (r < 0 && !is_full && r != -ECHILD && r != -EOPNOTSUPP
+      && sonde_control_link_is_there (wish->producer))
+    r = join_others (self, wish->producer);
+  /* The program may have a descriptor, and the ring be there, for the next event. */
+  if (is_full || r == -EINPROGRESS)
     {
       __atomic_fetch_add (&n_missed, 1, __ATOMIC_RELAXED);
       return;
     }
-  if (r < 0 && r != -ECHILD && r != -EOPNOTSUPP && sonde_control_link_is_there (wish->producer))
-    r = join_others (self, wish->producer);
   self->error = r < 0 ? -ENODEV : 0;
   self->generation = sonde_fork_guard_generation ();
 }

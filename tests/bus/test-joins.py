@@ -110,6 +110,10 @@ class Session:
         return json.loads(result.stdout)
 
 
+def tell_losses(dump):
+    return re.findall('LOG.*(?:lost|no ring|refused).*', dump)
+
+
 def count_blocks(dump, size):
     return len(re.findall(rf'^ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
 
@@ -187,7 +191,7 @@ def main():
             check(crowd.step_until(lambda: not crowd.has_link()) is not None, 'its link is still open')
             crowd.tell('work', 1, STEP_BYTES)
             n_blocks = count_blocks(dump, WORK_BYTES)
-            check(n_blocks == N_CROWD * N_CROWD_BLOCKS, f'{n_blocks} blocks')
+            check(n_blocks == N_CROWD * N_CROWD_BLOCKS, f'{n_blocks} blocks, {i}: {tell_losses(dump)}')
             if i == 0:
                 before = crowd.count()
         service.note(f'{before}, {crowd.count()}')

@@ -33,7 +33,9 @@ static struct
   guint32 features;
   guint64 seen[N_THREADS]; /* events */
   gboolean is_over;
-  int link[2]; /* our end, the program's end */
+  guint n_given;
+  gulong make_us; /* that a ring takes */
+  int link[2];    /* our end, the program's end */
 } profiler = { .lock = PTHREAD_MUTEX_INITIALIZER, .link = { -1, -1 } };
 
 static int
@@ -60,8 +62,13 @@ sonde_control_link_get_ring (const SondeRingWish *wish, SondeRingGrant *grant)
 
   g_assert_true (wish->is_common);
   pthread_mutex_lock (&profiler.lock);
-  if (profiler.n_readers - profiler.n_grown < profiler.n_max)
+  if (profiler.n_given < profiler.n_max)
     {
+      profiler.n_given++;
+      /* Others are refused meanwhile. */
+      pthread_mutex_unlock (&profiler.lock);
+      g_usleep (profiler.make_us);
+      pthread_mutex_lock (&profiler.lock);
       *grant = (SondeRingGrant){ .link_fd = profiler.link[1], .answer.max_depth = 17 };
       grant->ring_fd = make_ring (SONDE_RING_MIN_BYTES, 0);
       grant->answer.number = profiler.n_readers;
@@ -320,6 +327,14 @@ takes_all_in_short (void)
   g_assert_cmpuint (n_bytes, <, n_events * (sizeof (SondeHeapClock) + sizeof (SondeHeapBlock)));
 }
 
+/* Others may be asking for theirs, hundreds of them, before the one that asks for a common one. */
+static void
+waits_for_a_ring_that_is_being_made (void)
+{
+  profiler.make_us = 1000000;
+  take_all (1);
+}
+
 static void
 refuses_who_finds_none (void)
 {
@@ -488,7 +503,7 @@ gives_a_child_rings_of_its_own (void)
   child = fork ();
   if (child == 0)
     {
-      profiler.n_readers = 0;
+      profiler.n_readers = profiler.n_given = 0;
       g_assert_cmpint (sonde_common_ring_check_wanted (&self), ==, -ECHILD);
       g_assert_cmpint (sonde_common_ring_reserve (&self, 48, &place), ==, -ECHILD);
       sonde_common_ring_lose (&self, 48);
@@ -540,6 +555,7 @@ main (int argc, char **argv)
       takes_all_through_as_many_as_there_may_be },
     { "/common-ring/takes-all-through-rings-that-grow", takes_all_through_rings_that_grow },
     { "/common-ring/takes-all-in-short", takes_all_in_short },
+    { "/common-ring/waits-for-a-ring-that-is-being-made", waits_for_a_ring_that_is_being_made },
   };
 
   g_test_init (&argc, &argv, NULL);

@@ -36,8 +36,9 @@
 #define LOGS_A_SECOND    16
 #define MAX_MISSING_LOGS 256
 
-/* Between requests that are refused and the next one, for a ring to share. */
-#define LACKING_NS G_GINT64_CONSTANT (1000000000)
+/* Between requests that are refused and the next one, for a ring to share, however busy the
+ * machine is. */
+#define LACKING_NS G_GINT64_CONSTANT (10000000000)
 
 typedef struct ProgramRing ProgramRing;
 
