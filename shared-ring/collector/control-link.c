@@ -25,8 +25,7 @@
 #define MAX_STALE_ANSWERS 16
 
 /* A profiler that has no place at the moment is asked again, at first soon and then more rarely,
- * for a second in all. */
-#define JOIN_MS        1000
+ * for SONDE_CONTROL_TIMEOUT_MS in all. */
 #define MAX_RETRIES    3 /* where the link was closed meanwhile */
 #define FIRST_PAUSE_MS 4
 #define LAST_PAUSE_MS  512
@@ -480,19 +479,21 @@ try_place (const Place *place, int64_t until_ms, int64_t answer_ms)
 static int
 open_link_there (void)
 {
-  int64_t until_ms = now_ms () + JOIN_MS;
+  int64_t until_ms = now_ms () + SONDE_CONTROL_TIMEOUT_MS;
+  long pause_ms = FIRST_PAUSE_MS;
   int r = -EAGAIN;
 
   if (state.place.address_bytes == 0 || !may_make_sockets ())
     return -EBADF;
-  for (long pause_ms = FIRST_PAUSE_MS;
-       r == -EAGAIN && pause_ms <= LAST_PAUSE_MS && now_ms () < until_ms; pause_ms *= 2)
+  while (r == -EAGAIN && now_ms () < until_ms)
     {
       struct timespec pause = { .tv_nsec = pause_ms * 1000000 };
 
       r = try_place (&state.place, until_ms, SONDE_CONTROL_TIMEOUT_MS);
       if (r == -EAGAIN)
         nanosleep (&pause, NULL);
+      if (pause_ms < LAST_PAUSE_MS)
+        pause_ms *= 2;
     }
   return r;
 }
