@@ -132,9 +132,11 @@ append_wait (GString *out, SondeClientSession *session)
 
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
- * @file: (nullable): its path, if it can be read; @name: as messages show it */
+ * @is_whole: it came to its end; @file: (nullable): its path, if it can be read; @name: as messages
+ * show it */
 static char *
 dup_end (SondeClientSession *session,
+         gboolean is_whole,
          const char *file,
          const char *name,
          const SondeRecordOptions *options)
@@ -153,8 +155,8 @@ dup_end (SondeClientSession *session,
 
   g_string_append_printf (out, "Recorded %s%s%s in %s", samples, n_events > 0 ? " and " : "",
                           n_events > 0 ? events : "", duration);
-  /* a service that ended before it had told could not tell of losses */
-  if (n_samples + n_events > 0 && count_lost (session) == 0
+  /* a service, or a worker, that ended before it had told could not tell of losses */
+  if (is_whole && n_samples + n_events > 0 && count_lost (session) == 0
       && sonde_client_session_get_statistic (session, "file-lost") == 0
       && sonde_client_session_has_statistics (session))
     g_string_append (out, ", none lost");
@@ -198,7 +200,8 @@ typedef struct
   char *file; /* its path */
   SondeOutput *output;
   gboolean is_progress_shown;
-  gboolean is_saving; /* what comes goes into the file */
+  gboolean is_saving;  /* what comes goes into the file */
+  gboolean has_failed; /* it did not end as it should */
 } Record;
 
 static void
@@ -209,6 +212,7 @@ has_failed (const char *what, const GError *error, gpointer user_data)
   if (self->is_progress_shown)
     g_printerr ("\n");
   self->is_progress_shown = FALSE;
+  self->has_failed = TRUE;
   if (error->domain == G_FILE_ERROR)
     sonde_cli_complain ("%s%s: %s", what, sonde_output_name (self->output), error->message);
   else
@@ -448,7 +452,7 @@ record (const SondeRecordOptions *options)
       return SONDE_EXIT_OUR_FAILURE;
     }
   embed_jit_names (&self);
-  text = dup_end (sonde_record_run_session (self.run),
+  text = dup_end (sonde_record_run_session (self.run), !self.has_failed,
                   sonde_output_is_file (self.output) ? self.file : NULL,
                   sonde_output_name (self.output), self.options);
   g_printerr ("%s", text);

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from capture import LOSSES, MARKERS
-from system import LARGE_LIBRARY, System, check, find_descendant, find_library, read_seconds
+from system import DEADLINE_S, LARGE_LIBRARY, System, check, find_descendant, find_library, read_seconds
 from processor_watch import ProcessorWatch
 from tap import N_TRIES
 
@@ -80,6 +80,18 @@ def test_stopped_worker(system):
           'samples are missing without a loss in the kernel')
 
 
+def test_killed_worker(system):
+    """What is kept is told, and nobody says that it is all."""
+    recording = system.start_recording('killed.syscap', '-F', '1000', '--',
+                                       system.program('tests/system/burn'), '2')
+    worker = system.wait_for_worker(recording)
+    system.wait_for_samples('killed.syscap', 100)
+    os.kill(worker, signal.SIGKILL)
+    output, errors = recording.communicate(timeout=DEADLINE_S)
+    check(recording.returncode == 125, f'exit status {recording.returncode}: {output}{errors}')
+    check('Recorded' in errors and 'none lost' not in output + errors, output + errors)
+
+
 def test_large_library(system):
     """Samples come all the while that its unwind data, 5.7 MB, is read."""
     milliseconds = 1000
@@ -104,11 +116,13 @@ def test_large_library(system):
 
 
 def main():
-    system = System(3)
+    system = System(4)
     with system.case('a busy machine at 1000 Hz loses nothing in any stage'):
         test_busy_machine(system)
     with system.case('a worker stopped for three seconds leaves a ledger that adds up'):
         system.measure(test_stopped_worker)
+    with system.case('of a worker that was killed nobody says that nothing is lost'):
+        test_killed_worker(system)
     case = f'{LARGE_LIBRARY[0]} is loaded without a loss, and stacks in it are whole'
     if find_library(LARGE_LIBRARY[0]):
         with system.case(case):
