@@ -20,8 +20,13 @@
 
 /* Of each ring in a turn: so many bytes, or a part of a larger one. Rings of any size that are full
  * are read through in as many turns, so that what they held at a time comes at about a time. */
-#define BUDGET_BYTES    (32 * 1024)
-#define BUDGET_PART     8
+#define BUDGET_BYTES (32 * 1024)
+#define BUDGET_PART  8
+
+/* Of a turn for each ring, so that others' writers do not wait in vain where frames take long; and
+ * after how many of these it is looked. */
+#define BUDGET_US       10000
+#define FRAMES_A_LOOK   256
 
 #define NO_ROOM_WAIT_US 1000 /* readers are asked again */
 
@@ -57,7 +62,7 @@ struct ProgramRing
   gint64 taken_ns;       /* up to which time all of it was taken */
   gint64 mark_ns;        /* when it was looked how much there was in it ... */
   gsize mark_bytes;      /* ... and what is left of that */
-  gsize last_bytes;      /* taken of it since its program was over */
+  gsize last_bytes;      /* taken of it since its program, or the session, was over */
   gboolean has_lied;     /* about its losses, and that was said */
   SondeRingCounts known; /* what was counted so far */
   gint64 counted_ns;     /* when */
@@ -89,6 +94,7 @@ struct SondeInferiors
   gsize stack_bytes; /* of all rings */
   guint32 wait_us;
   gboolean is_paused;
+  gboolean is_ending;
   SondeRingSchedule schedule;
   GSource *turn; /* its ready time is the next turn */
   gint64 last_turn_us;
@@ -356,15 +362,19 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
 
 /* --- turns of rings --- */
 
-/* Takes frames until the turn's budget is used up. One that waits for room gets it at once. */
-static void
+/* Takes frames until the turn's budget is used up. One that waits for room gets it at once.
+ * Returns: how many bytes that were */
+static gsize
 take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 {
   gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
   gsize before_bytes = sonde_ring_reader_fill (ring->reader);
+  gint64 until_us = g_get_monotonic_time () + BUDGET_US;
   const SondeFrame *frame;
 
-  while (sonde_ring_reader_next (ring->reader, &frame) == 1)
+  for (guint n = 1; (n % FRAMES_A_LOOK != 0 || g_get_monotonic_time () < until_us)
+                    && sonde_ring_reader_next (ring->reader, &frame) == 1;
+       n++)
     {
       ring->taken_ns = MAX (ring->taken_ns, MIN (frame->time_ns, now));
       if (is_refused)
@@ -374,7 +384,9 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
       sonde_ring_reader_release_piece (ring->reader);
     }
   sonde_ring_reader_release (ring->reader);
-  ring->mark_bytes -= MIN (ring->mark_bytes, before_bytes - sonde_ring_reader_fill (ring->reader));
+  before_bytes -= sonde_ring_reader_fill (ring->reader);
+  ring->mark_bytes -= MIN (ring->mark_bytes, before_bytes);
+  return before_bytes;
 }
 
 /* Whether readers can take a budget more. */
@@ -401,7 +413,6 @@ end_rings (SondeInferiors *self,
   for (guint i = 0; i < self->rings->len;)
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, i);
-      gsize fill_bytes;
 
       if (ring->inferior != inferior || ring->made_ns >= before_ns)
         {
@@ -410,7 +421,7 @@ end_rings (SondeInferiors *self,
         }
       while (ring->last_bytes < sonde_ring_reader_size (ring->reader)
              && sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) == 0
-             && (fill_bytes = sonde_ring_reader_fill (ring->reader)) > 0)
+             && sonde_ring_reader_fill (ring->reader) > 0)
         {
           if (!has_room (self) && !is_urgent)
             return FALSE;
@@ -418,8 +429,7 @@ end_rings (SondeInferiors *self,
            * counts it. */
           if (!has_room (self) && sonde_ring_reader_has_doorbell (ring->reader))
             break;
-          take_frames (self, ring, sonde_stream_now_ns ());
-          ring->last_bytes += fill_bytes - sonde_ring_reader_fill (ring->reader);
+          ring->last_bytes += take_frames (self, ring, sonde_stream_now_ns ());
         }
       close_ring (self, i, TRUE);
     }
@@ -471,11 +481,16 @@ taken_until (const SondeInferiors *self, gint64 now_ns)
   return now_ns;
 }
 
-/* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
- * not; what these cannot stays in rings whose writers count, as sonde_inferiors_end() does then:
- * events in short become many times as long, and would push out what others have */
+/* Whether the session is over, and it has given more than was in it: somebody goes on. */
 static gboolean
-run_turn (SondeInferiors *self, gboolean is_urgent)
+has_given_all (const SondeInferiors *self, const ProgramRing *ring)
+{
+  return self->is_ending && ring->last_bytes >= 2 * sonde_ring_reader_size (ring->reader);
+}
+
+/* Returns whether one has more than it may give now. */
+static gboolean
+run_turn (SondeInferiors *self)
 {
   gint64 now = sonde_stream_now_ns ();
   gboolean has_more = FALSE;
@@ -494,15 +509,18 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
-  while (n < self->rings->len && (is_urgent || has_room (self)))
+  while (n < self->rings->len && has_room (self))
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len);
+      gsize taken_bytes;
 
-      if (ring->before != NULL
-          || (is_urgent && sonde_ring_reader_has_doorbell (ring->reader) && !has_room (self)))
+      if (ring->before != NULL || has_given_all (self, ring))
         continue;
-      take_frames (self, ring, now);
-      has_more = has_more || sonde_ring_reader_has_more (ring->reader);
+      taken_bytes = take_frames (self, ring, now);
+      if (self->is_ending)
+        ring->last_bytes += taken_bytes;
+      has_more
+          = has_more || (sonde_ring_reader_has_more (ring->reader) && !has_given_all (self, ring));
     }
   /* The next turn begins where this one ends for want of room. */
   has_more = has_more || n < self->rings->len;
@@ -566,7 +584,7 @@ on_turn (gpointer user_data)
       g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
       return G_SOURCE_CONTINUE;
     }
-  has_more = run_turn (self, FALSE);
+  has_more = run_turn (self);
   sonde_recorder_flush (self->parts.recorder);
 
   wait_us = sonde_ring_schedule_next (&self->schedule);
@@ -1177,21 +1195,17 @@ read_all_at_once (SondeInferiors *self)
 }
 
 gboolean
-sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
+sonde_inferiors_drain (SondeInferiors *self)
 {
-  gboolean is_empty = TRUE;
+  gboolean is_empty;
 
+  self->is_ending = TRUE;
   g_source_set_ready_time (self->turn, -1);
   /* Before its link is closed: who waits for room shall not count that as a loss. */
   for (guint i = 0; i < self->rings->len; i++)
     sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
   g_clear_pointer (&self->server, sonde_control_server_free);
-  if (!is_urgent && !sonde_recorder_has_room (self->parts.recorder))
-    {
-      sonde_recorder_flush (self->parts.recorder);
-      return FALSE;
-    }
-  is_empty = !run_turn (self, is_urgent) && !read_all_at_once (self);
+  is_empty = !run_turn (self) && !read_all_at_once (self);
   sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;

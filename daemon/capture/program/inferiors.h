@@ -75,7 +75,8 @@ void sonde_inferiors_settle (SondeInferiors *self);
 /* About once a second: what programs say that they lost. */
 void sonde_inferiors_count (SondeInferiors *self);
 
-/* The end of the session: programs make no more events. Then turns until nothing is left, or
- * @is_urgent, whatever readers can take; then it is closed. */
-gboolean sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent);
+/* The end of the session: programs make no more events. Then turns until nothing is left, or what
+ * is left is of programs that go on all the same; then it is closed. Returns FALSE if readers have
+ * not taken all by now. */
+gboolean sonde_inferiors_drain (SondeInferiors *self);
 void sonde_inferiors_end (SondeInferiors *self);

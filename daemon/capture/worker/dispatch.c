@@ -83,7 +83,7 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
 
   if ((is_exec || is_exit)
       && !sonde_inferiors_take_rest (self->inferiors, record->pid, record->time_ns,
-                                     pressed || sonde_stream_now_ns () >= self->urgent_ns))
+                                     pressed && self->state != SONDE_WORKER_STATE_DRAINING))
     return SONDE_RINGS_WAIT;
   if (awaits_answer (self, record, is_exec || is_exit) && may_wait (self, pressed))
     return SONDE_RINGS_WAIT;

@@ -18,13 +18,14 @@
 #define FIRST_DRAIN_US    2000    /* a reader waits for the first sample */
 #define BUSY_DRAIN_US     20000   /* a ring that is half full before wakes us */
 #define IDLE_DRAIN_US     100000
-#define TICK_MS           100                                 /* flush; counters */
-#define TICKS_A_STATISTIC 3                                   /* about three a second */
-#define TICKS_A_REPORT    10                                  /* one a second */
+#define NO_ROOM_US        1000 /* at the end; readers are asked again */
+#define TICK_MS           100  /* flush; counters */
+#define TICKS_A_STATISTIC 3    /* about three a second */
+#define TICKS_A_REPORT    10   /* one a second */
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
 #define LINGER_MS         10                                  /* between looks at what holds us */
 #define MAX_LINGERS       3000 /* 30 s: the front may be started anew meanwhile */
-#define URGENT_NS         (G_GINT64_CONSTANT (1000000000)) /* for readers, of less than 2 s */
+#define ANSWER_NS         (G_GINT64_CONSTANT (1000000000)) /* for readers, of less than 2 s */
 #define SLEEP_NS          10000000 /* less is not worth a word: two clocks are not read at one moment */
 #define STEP_NS           100000 /* the same */
 #define FAR_S             G_MAXUINT32
@@ -190,8 +191,17 @@ begin_drain (SondeWorkerSession *self)
     }
   self->state = DRAINING;
   self->wait_until_ns = now_ns + STOP_WAIT_NS;
-  self->urgent_ns = now_ns + URGENT_NS;
+  self->answer_ns = now_ns + ANSWER_NS;
   g_source_set_ready_time (self->drain, 0);
+}
+
+/* What programs have left in their rings goes to readers as these take it: that may last. */
+static void
+answer_stop (SondeWorkerSession *self)
+{
+  if (!self->is_answered)
+    send_statistics (self, SONDE_MESSAGE_DRAINED);
+  self->is_answered = TRUE;
 }
 
 static gboolean
@@ -203,8 +213,7 @@ on_drain (gpointer user_data)
   SondeRingsState result = sonde_dispatch_run (self);
   gint64 ready_us = 0;
 
-  if (draining
-      && !sonde_inferiors_drain (self->inferiors, sonde_stream_now_ns () >= self->urgent_ns))
+  if (draining && !sonde_inferiors_drain (self->inferiors))
     result = SONDE_RINGS_BUDGET;
   if (draining && result == SONDE_RINGS_EMPTY)
     {
@@ -212,13 +221,15 @@ on_drain (gpointer user_data)
       sonde_recorder_report (self->recorder);
       self->state = FINISHING;
       g_source_set_ready_time (self->drain, -1);
-      send_statistics (self, SONDE_MESSAGE_DRAINED);
+      answer_stop (self);
       if (self->addresses != NULL)
         self->symbolizer = sonde_symbolizer_start (self->addresses, finish_sinks, self);
       else
         finish_sinks (NULL, self);
       return G_SOURCE_CONTINUE;
     }
+  if (draining && sonde_stream_now_ns () >= self->answer_ns)
+    answer_stop (self);
   self->n_records = sonde_rings_n_handed_on (self->rings);
   if (result != SONDE_RINGS_BUDGET)
     {
@@ -228,6 +239,8 @@ on_drain (gpointer user_data)
         self->drain_interval_us = self->n_records == 0 ? FIRST_DRAIN_US : BUSY_DRAIN_US;
       ready_us = g_get_monotonic_time () + self->drain_interval_us;
     }
+  else if (draining && !sonde_recorder_has_room (self->recorder))
+    ready_us = g_get_monotonic_time () + NO_ROOM_US;
   g_source_set_ready_time (self->drain, ready_us);
   if (n_before == 0 && self->n_records > 0)
     sonde_recorder_flush (self->recorder);
@@ -658,7 +671,7 @@ handle_report (SondeWorkerSession *self, const Packet *packet)
       send_controls (self);
       send_statistics (self, SONDE_MESSAGE_STATISTICS);
     }
-  if (self->state == FINISHING)
+  if (self->is_answered && self->state != DONE)
     send_statistics (self, SONDE_MESSAGE_DRAINED);
   if (self->front != NULL && self->last_word.header.type != 0)
     sonde_channel_send (self->front, &self->last_word,
@@ -752,7 +765,7 @@ sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer us
   self->state = NEW;
   self->done = done;
   self->user_data = user_data;
-  self->wait_until_ns = self->urgent_ns = G_MAXINT64;
+  self->wait_until_ns = G_MAXINT64;
   self->clock_fd = -1;
   self->drain = g_source_new (&drain_functions, sizeof (GSource));
   g_source_set_static_name (self->drain, "drain");
