@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "daemon/base/error.h"
@@ -14,6 +15,9 @@
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
 #include "daemon/broker/cpu-follower.h"
+
+#define TASK_FOLDER_LINKS 2 /* "." and its name; each thread is one more */
+#define MAX_PARTIAL_LISTS 8 /* without a new thread in a row; then what makes them is too quick */
 
 typedef struct
 {
@@ -497,9 +501,10 @@ sonde_event_draft_open_group (SondeEventDraft *self, int group_fd, GError **erro
   return check_room (self, 1, error) && open_subject (self, &subject, error);
 }
 
-/* Threads in @tasks_fd that are not in @known, at most as many as events may be. */
+/* Threads in @tasks_fd, at most twice as many as events may be. The kernel goes on by number where
+ * the thread that it had come to has ended: some that live are left out then. */
 static GArray *
-find_new_tasks (int tasks_fd, GHashTable *known)
+list_tasks (int tasks_fd)
 {
   g_autoptr (GArray) found = g_array_new (FALSE, FALSE, sizeof (pid_t));
   sonde_autofd int fd = openat (tasks_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -509,15 +514,52 @@ find_new_tasks (int tasks_fd, GHashTable *known)
   if (tasks == NULL)
     return g_steal_pointer (&found);
   (void) sonde_steal_fd (&fd);
-  while (found->len <= SONDE_LIMIT_EVENTS && (entry = readdir (tasks)) != NULL)
+  while (found->len <= 2 * SONDE_LIMIT_EVENTS && (entry = readdir (tasks)) != NULL)
     {
       pid_t tid = (pid_t) strtol (entry->d_name, NULL, 10);
 
-      if (tid > 0 && !g_hash_table_contains (known, GINT_TO_POINTER (tid)))
+      if (tid > 0)
         g_array_append_val (found, tid);
     }
   closedir (tasks);
   return g_steal_pointer (&found);
+}
+
+static gboolean
+has_task (int tasks_fd, pid_t tid)
+{
+  char name[16];
+
+  g_snprintf (name, sizeof name, "%d", (int) tid);
+  return faccessat (tasks_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Whether @tids were all threads at some time: as many as the kernel counts then, and each is there
+ * afterwards. */
+static gboolean
+is_whole (int tasks_fd, const GArray *tids)
+{
+  struct stat status;
+
+  if (fstat (tasks_fd, &status) < 0)
+    return errno == ENOENT || errno == ESRCH; /* the process is gone */
+  if (status.st_nlink != (nlink_t) tids->len + TASK_FOLDER_LINKS)
+    return tids->len == 0;
+  for (guint i = 0; i < tids->len; i++)
+    if (!has_task (tasks_fd, g_array_index (tids, pid_t, i)))
+      return FALSE;
+  return TRUE;
+}
+
+static GArray *
+pick_new (const GArray *tids, GHashTable *known)
+{
+  GArray *found = g_array_new (FALSE, FALSE, sizeof (pid_t));
+
+  for (guint i = 0; i < tids->len; i++)
+    if (!g_hash_table_contains (known, GINT_TO_POINTER (g_array_index (tids, pid_t, i))))
+      g_array_append_val (found, g_array_index (tids, pid_t, i));
+  return found;
 }
 
 gboolean
@@ -527,7 +569,6 @@ sonde_event_draft_check_room (const SondeEventDraft *self,
                               GError **error)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
-  g_autoptr (GHashTable) nothing_known = g_hash_table_new (NULL, NULL);
   guint n_tasks = 0;
 
   /* Each summand is bounded, and what is too much already is not counted further. */
@@ -535,7 +576,7 @@ sonde_event_draft_check_room (const SondeEventDraft *self,
     {
       g_autofree char *directory = g_strdup_printf ("/proc/%d/task", g_array_index (pids, gint, i));
       sonde_autofd int tasks_fd = open (directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, nothing_known);
+      g_autoptr (GArray) tids = list_tasks (tasks_fd);
 
       n_tasks += tids->len;
     }
@@ -551,12 +592,10 @@ open_task (SondeEventDraft *self, int tasks_fd, pid_t tid, guint32 flags, GError
 {
   Subject subject = { .tid = tid, .group_fd = -1, .flags = flags };
   guint n_before = self->events->len;
-  char name[16];
 
   if (!open_subject (self, &subject, error))
     return FALSE;
-  g_snprintf (name, sizeof name, "%d", (int) tid);
-  if (faccessat (tasks_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+  if (!has_task (tasks_fd, tid))
     g_array_set_size (self->events, n_before);
   return TRUE;
 }
@@ -568,14 +607,17 @@ sonde_event_draft_open_process (
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   sonde_autofd int tasks_fd = openat (process_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
   g_autoptr (GHashTable) opened = g_hash_table_new (NULL, NULL);
+  guint n_partial = 0;
 
   if (tasks_fd < 0) /* it is gone */
     return TRUE;
   for (guint pass = 0; pass < SONDE_LIMIT_TASK_PASSES; pass++)
     {
-      g_autoptr (GArray) tids = find_new_tasks (tasks_fd, opened);
+      g_autoptr (GArray) all = list_tasks (tasks_fd);
+      g_autoptr (GArray) tids = pick_new (all, opened);
 
-      if (tids->len == 0)
+      n_partial = tids->len == 0 ? n_partial + 1 : 0;
+      if (tids->len == 0 && (is_whole (tasks_fd, all) || n_partial == MAX_PARTIAL_LISTS))
         return TRUE;
       if (!check_room (self, tids->len, error))
         return FALSE;

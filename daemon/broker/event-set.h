@@ -82,10 +82,10 @@ gboolean sonde_event_draft_open_group (SondeEventDraft *self, int group_fd, GErr
  * @process_fd: its directory in /proc
  * @is_late: whether its threads may have inherited events of this session already
  *
- * All threads that it has, until a pass over them finds no new one. A thread that one of the others
- * made meanwhile has inherited its events and now has its own, too: those are marked
- * SONDE_EVENT_LATE, and the worker takes what two of them tell once. Waits for a thread that
- * executes a program.
+ * All threads that it has, until a pass over them finds no new one and nothing says that the kernel
+ * left some out. A thread that one of the others made meanwhile has inherited its events and now
+ * has its own, too: those are marked SONDE_EVENT_LATE, and the worker takes what two of them tell
+ * once. Waits for a thread that executes a program.
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED and those of sonde_perf_event_set_error(). A process
  * that is gone is none.

@@ -9,6 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 from system import DEADLINE_S, System, check, read_seconds, wait_until
 
@@ -60,15 +61,17 @@ def done_between(output, first, last):
     return [b - a for a, b in zip(done_at(first), done_at(min(last, looks[-1][0] - 1e-6)))]
 
 
-def check_threads(system, capture, output):
+def check_threads(system, capture, first, output):
     """Each has samples, and as many as its time lets expect: twice is never near to once. A chain that is not recorded
-    is one thread of 16."""
-    first, last = (pick(sample.time_ns for sample in capture.samples) / 1e9 for pick in (min, max))
-    spent_s, n_threads = done_between(output, first, last)
-    counts = collections.Counter(sample.tid for sample in capture.samples)
+    is one thread of 16. first: when all events were on, which are turned on one by one"""
+    samples = [sample for sample in capture.samples if sample.time_ns / 1e9 >= first]
+    check(samples, 'nothing was recorded')
+    spent_s, n_threads = done_between(output, first, max(sample.time_ns for sample in samples) / 1e9)
+    counts = collections.Counter(sample.tid for sample in samples)
     typical = statistics.median(counts.values())
+    n_lost = capture.ledger['produced'] - capture.ledger['recorded']
     system.note(f'{len(counts)} of {n_threads:.0f} threads, {typical} samples of each (median); {spent_s:.2f} s of CPU time, '
-                f'{len(capture.samples) / STORM_FREQUENCY / spent_s:.3f} of the samples that are to be expected')
+                f'{len(samples) / STORM_FREQUENCY / spent_s:.3f} of the samples that are to be expected, {n_lost} lost')
     check(len(counts) > 0.99 * n_threads - 2 * STORM_CHAINS, 'threads are missing')
     check(STORM_THREAD_SAMPLES / 2 < typical < STORM_THREAD_SAMPLES * 1.5, 'threads are counted twice, or not always')
 
@@ -82,7 +85,9 @@ def test_storm(system, storm):
                 wait_until(lambda: spent_seconds(program.pid) > 0.2, 'the storm has begun')
                 recording = system.start_recording(name, '-F', str(STORM_FREQUENCY), '--unwind', 'none',
                                                    '-p', str(program.pid))
+                # The worker reads none before the last event is on.
                 system.wait_for_samples(name)
+                first = time.monotonic()
                 end = spent_seconds(program.pid) + STORM_S
                 wait_until(lambda: spent_seconds(program.pid) > end, 'the storm has lasted')
                 program.terminate()
@@ -90,7 +95,7 @@ def test_storm(system, storm):
                 times.seek(0)
                 output = times.read()
             capture, _ = system.finish_recording(recording, name)
-            check_threads(system, capture, output)
+            check_threads(system, capture, first, output)
 
 
 def test_exec(system, burn):

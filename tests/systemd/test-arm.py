@@ -14,6 +14,7 @@ LIBRARY, = glob.glob(f'/usr/lib/{os.uname().machine}-*/sonde/libsonde-memory.so'
 # Another one to load, in a folder whose name is hard to write.
 OTHER_FOLDER = '/srv/100% "odd"\\'
 ROOT = '/srv/root'
+PATIENCE_S = 30
 
 
 def make_unit(name, text):
@@ -109,18 +110,23 @@ def test_joined():
         result = subprocess.run(['sondectl', 'arm', '--restart', name], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=DEADLINE_S, check=False)
         check(result.returncode == 0 and ('--seccomp' in result.stderr) == bool(settings), result.stderr)
-        check(is_recorded(name) == (not settings), f'{name}: armed without an option')
+        check(not is_recorded(name) if settings else comes(name), f'{name}: armed without an option')
         if options:
             run('sondectl', 'arm', *options, '--restart', name)
-            check(is_recorded(name), f'{name}: armed with {options}')
+            check(comes(name), f'{name}: armed with {options}')
         run('sondectl', 'disarm', '--restart', name)
         run('systemctl', 'stop', name)
 
 
-def is_recorded(name):
+def is_recorded(name, seconds=2):
     capture = '/srv/joined.syscap'
-    run('sondectl', 'record', '--event', 'none', '--memory', '-u', name, '-d', '2', '-o', capture)
+    run('sondectl', 'record', '--event', 'none', '--memory', '-u', name, '-d', str(seconds), '-o', capture)
     return 'size=77810' in run('sondectl', 'dump', capture)
+
+
+def comes(name):
+    """Whether it is recorded; where the machine is busy its program may not have begun in the first two seconds."""
+    return is_recorded(name) or is_recorded(name, PATIENCE_S)
 
 
 def test_users(alice):

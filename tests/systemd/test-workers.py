@@ -33,8 +33,8 @@ def uid(pid):
 
 
 def check_at_rest(spare=1):
-    wait_until(lambda: len(worker_units()) == spare, 'the end of all workers but the spare one')
-    wait_until(lambda: len(broker_units()) == spare, 'the end of all brokers but the spare one')
+    for units, program in ((worker_units, 'sonde-capture'), (broker_units, 'sonde-broker')):
+        wait_until(lambda: len(units()) == len(processes(program)) == spare, f'the end of each {program} but the spare one')
     check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))
 
 
