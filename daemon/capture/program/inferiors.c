@@ -361,12 +361,18 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
 {
   gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
   gsize before_bytes = sonde_ring_reader_fill (ring->reader);
+  const SondeShortEvent *event;
   const SondeFrame *frame;
 
-  while (sonde_ring_reader_next (ring->reader, &frame) == 1)
+  while (sonde_ring_reader_next_short (ring->reader, &frame, &event) == 1)
     {
-      ring->taken_ns = MAX (ring->taken_ns, MIN (frame->time_ns, now));
-      if (is_refused)
+      gint64 time_ns = frame != NULL ? frame->time_ns : event->time_ns;
+
+      ring->taken_ns = MAX (ring->taken_ns, MIN (time_ns, now));
+      /* Rings of such events are paused by themselves. */
+      if (frame == NULL)
+        sonde_frame_adopter_adopt_short (self->adopter, ring->inferior, ring->reader, event, now);
+      else if (is_refused)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
         sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
