@@ -74,6 +74,7 @@ sonde_compact_reader_init (SondeCompactReader *self, size_t ring_bytes)
 
   made.words = (uint64_t *) (void *) memory;
   made.begins = (uint32_t *) (void *) (made.words + made.max_words);
+  made.notes = made.begins + made.max_stacks;
   *self = made;
   return 0;
 }
@@ -163,6 +164,7 @@ take_stack (SondeCompactReader *self,
   kept = self->words + self->n_words;
   kept[0] = stack->depth;
   memcpy (kept + 1, addrs, addrs_bytes);
+  self->notes[self->n_stacks] = 0;
   self->begins[self->n_stacks++] = self->n_words;
   self->n_words += stack->depth + 1u;
   *n_taken += addrs_bytes;
@@ -171,7 +173,7 @@ take_stack (SondeCompactReader *self,
 
 /* What is the same in both kinds of events. */
 static SondeHeapFault
-take_event (SondeCompactReader *self, uint64_t word, uint32_t dt_ns, SondeFrameAllocation *frame)
+take_event (SondeCompactReader *self, uint64_t word, uint32_t dt_ns, SondeShortEvent *event)
 {
   uint64_t address = word & ~SONDE_HEAP_KIND_MASK;
 
@@ -183,37 +185,25 @@ take_event (SondeCompactReader *self, uint64_t word, uint32_t dt_ns, SondeFrameA
     return SONDE_HEAP_FAULT_TIME;
 
   self->now_ns += dt_ns;
-  *frame = (SondeFrameAllocation){
-    .frame
-    = { .len = sizeof *frame, .cpu = -1, .time_ns = self->now_ns, .type = SONDE_FRAME_ALLOCATION },
-    .address = address,
-    .tid = self->tid,
-  };
+  *event = (SondeShortEvent){ .time_ns = self->now_ns, .address = address, .tid = self->tid };
   return SONDE_HEAP_OK;
 }
 
 static SondeHeapFault
-take_block (SondeCompactReader *self, const SondeHeapBlock *block, SondeFrameAllocation *frame)
+take_block (SondeCompactReader *self, const SondeHeapBlock *block, SondeShortEvent *event)
 {
-  const uint64_t *stack;
   SondeHeapFault fault;
 
   if (block->size_bytes == 0 || block->size_bytes > INT64_MAX)
     return SONDE_HEAP_FAULT_SIZE;
   if (block->stack > self->n_stacks)
     return SONDE_HEAP_FAULT_UNDEFINED;
-  fault = take_event (self, block->address, block->dt_ns, frame);
+  fault = take_event (self, block->address, block->dt_ns, event);
   if (fault != SONDE_HEAP_OK)
     return fault;
 
-  frame->size_bytes = (int64_t) block->size_bytes;
-  if (block->stack > 0)
-    {
-      stack = self->words + self->begins[block->stack - 1];
-      frame->n_addrs = (uint16_t) stack[0];
-      frame->frame.len = (uint16_t) (sizeof *frame + stack[0] * sizeof *stack);
-      memcpy (frame + 1, stack + 1, stack[0] * sizeof *stack);
-    }
+  event->size_bytes = block->size_bytes;
+  event->stack = block->stack;
   return SONDE_HEAP_OK;
 }
 
@@ -222,13 +212,12 @@ sonde_compact_reader_take (SondeCompactReader *self,
                            const uint8_t *from,
                            size_t n_waiting,
                            size_t *n_taken,
-                           SondeFrame *frame)
+                           SondeShortEvent *event)
 {
-  SondeFrameAllocation *allocation = (SondeFrameAllocation *) frame;
   Record record = { 0 };
   SondeHeapFault fault = copy_record (from, n_waiting, &record, n_taken);
 
-  frame->len = 0;
+  event->address = 0;
   self->last_kind = (uint32_t) (record.first & SONDE_HEAP_KIND_MASK);
   if (fault != SONDE_HEAP_OK)
     return fault;
@@ -238,9 +227,9 @@ sonde_compact_reader_take (SondeCompactReader *self,
     case SONDE_HEAP_FREE:
       if (record.free.zero != 0)
         return SONDE_HEAP_FAULT_ZERO;
-      return take_event (self, record.free.address, record.free.dt_ns, allocation);
+      return take_event (self, record.free.address, record.free.dt_ns, event);
     case SONDE_HEAP_BLOCK:
-      return take_block (self, &record.block, allocation);
+      return take_block (self, &record.block, event);
     case SONDE_HEAP_STACK:
       return take_stack (self, &record.stack, from + *n_taken, n_waiting - *n_taken, n_taken);
     case SONDE_HEAP_CLOCK:
@@ -248,4 +237,39 @@ sonde_compact_reader_take (SondeCompactReader *self,
     default:
       return SONDE_HEAP_FAULT_KIND;
     }
+}
+
+void
+sonde_compact_reader_make_frame (const SondeCompactReader *self,
+                                 const SondeShortEvent *event,
+                                 SondeFrame *frame)
+{
+  SondeFrameAllocation *allocation = (SondeFrameAllocation *) frame;
+
+  *allocation = (SondeFrameAllocation){
+    .frame = { .len = sizeof *allocation,
+               .cpu = -1,
+               .time_ns = event->time_ns,
+               .type = SONDE_FRAME_ALLOCATION },
+    .address = event->address,
+    .size_bytes = (int64_t) event->size_bytes,
+    .tid = event->tid,
+  };
+  if (event->stack > 0)
+    {
+      const uint64_t *stack = self->words + self->begins[event->stack - 1];
+
+      allocation->n_addrs = (uint16_t) stack[0];
+      allocation->frame.len = (uint16_t) (sizeof *allocation + stack[0] * sizeof *stack);
+      memcpy (allocation + 1, stack + 1, stack[0] * sizeof *stack);
+    }
+}
+
+uint32_t *
+sonde_compact_reader_note (SondeCompactReader *self, uint32_t stack, uint64_t era)
+{
+  if (self->era != era)
+    memset (self->notes, 0, self->n_stacks * sizeof *self->notes);
+  self->era = era;
+  return &self->notes[stack - 1];
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Makes ALLOCATION frames of the records of heap events, and believes nothing that these say. */
+/* Makes events of the records of a heap, and believes nothing that these say. */
 #pragma once
 
 #include <stddef.h>
@@ -13,12 +13,24 @@
  * The state of one ring: which stacks are defined, and what time it is. Its memory is there from
  * the beginning, as much as the ring's size allows to be defined, and is used as stacks come;
  * nothing is allocated later. A record is copied, then judged, then used; the addresses of a stack,
- * of which there are at most SONDE_HEAP_MAX_DEPTH, are copied to where they are kept.
+ * of which there are at most SONDE_HEAP_MAX_DEPTH, are copied to where they are kept. An event
+ * names its stack by its number alone: who knows that one already needs none of its addresses.
  */
+typedef struct
+{
+  int64_t time_ns;
+  uint64_t address;    /* 0: it is none, but what others need */
+  uint64_t size_bytes; /* 0: a free */
+  int32_t tid;
+  uint32_t stack; /* its number, or 0 */
+} SondeShortEvent;
+
 typedef struct
 {
   uint64_t *words;  /* of each stack its depth, then its addresses */
   uint32_t *begins; /* of stack N: [N - 1], in words */
+  uint32_t *notes;  /* of stack N: [N - 1] */
+  uint64_t era;     /* of the notes */
   size_t mapped_bytes;
   uint32_t max_stacks;
   uint32_t max_words;
@@ -65,8 +77,7 @@ size_t sonde_compact_reader_measure (uint64_t first);
  * sonde_compact_reader_take:
  * @from: of shared memory, @n_waiting bytes, at least 8
  * @n_taken: (out): bytes of this record; a fault's are not told
- * @frame: (out): room for the largest frame. An ALLOCATION frame of process 0, if the record is an
- *   event, else the length is 0
+ * @event: (out): if the record is one
  *
  * Returns: SONDE_HEAP_OK, or why the ring is to be closed
  */
@@ -74,7 +85,20 @@ SondeHeapFault sonde_compact_reader_take (SondeCompactReader *self,
                                           const uint8_t *from,
                                           size_t n_waiting,
                                           size_t *n_taken,
-                                          SondeFrame *frame);
+                                          SondeShortEvent *event);
+
+/**
+ * sonde_compact_reader_make_frame:
+ * @event: taken last
+ * @frame: (out): room for the largest frame. An ALLOCATION frame of process 0, with its stack
+ */
+void sonde_compact_reader_make_frame (const SondeCompactReader *self,
+                                      const SondeShortEvent *event,
+                                      SondeFrame *frame);
+
+/* What its user keeps of @stack, the number of an event that was taken last: 0 when it is defined,
+ * and when @era is another one than the last time. */
+uint32_t *sonde_compact_reader_note (SondeCompactReader *self, uint32_t stack, uint64_t era);
 
 /* A clause without its full stop, such as "its stack is not defined". */
 const char *sonde_heap_fault_to_string (SondeHeapFault fault);

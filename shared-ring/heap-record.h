@@ -78,15 +78,15 @@ typedef struct
 #define SONDE_HEAP_MAX_DEPTH 1024
 
 /* The stacks that a ring may have at a time: words, one for each address and one for each stack. A
- * reader keeps that much memory for it, twice that of the ring's body, and an eighth of it for
- * where they begin. */
+ * reader keeps that much memory for it, twice that of the ring's body, an eighth of it for where
+ * they begin, and as much for what its user notes of each. */
 #define SONDE_HEAP_MAX_STACK_WORDS(ring_bytes) ((ring_bytes) / 4)
 #define SONDE_HEAP_MAX_STACKS(ring_bytes)      ((ring_bytes) / 32)
 
 /* That memory. */
 #define SONDE_HEAP_READER_BYTES(ring_bytes)                                                        \
   (SONDE_HEAP_MAX_STACK_WORDS (ring_bytes) * sizeof (uint64_t)                                     \
-   + SONDE_HEAP_MAX_STACKS (ring_bytes) * sizeof (uint32_t))
+   + SONDE_HEAP_MAX_STACKS (ring_bytes) * 2 * sizeof (uint32_t))
 
 /* The shortest event of a ring. */
 #define SONDE_HEAP_MIN_BYTES 16

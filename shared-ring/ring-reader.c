@@ -28,6 +28,7 @@ struct SondeRingReader
   uint32_t continued_in; /* by its end frame */
   SondeRingCounts counts;
   SondeCompactReader compact; /* all zero if there are no records */
+  SondeShortEvent event;      /* of the last record */
   uint64_t batch_at;          /* the position of its first byte: not above @head */
   size_t batch_bytes;
   union
@@ -236,7 +237,7 @@ advance (SondeRingReader *self, size_t taken_bytes, size_t given_bytes)
 }
 
 /* Takes the record in the batch. One whose stack is longer than that is read where it lies, once.
- * Returns: 1 it is an event, and its frame the copy */
+ * Returns: 1 it is an event */
 static int
 take_record (SondeRingReader *self, const uint8_t *from, size_t n_bytes)
 {
@@ -251,15 +252,17 @@ take_record (SondeRingReader *self, const uint8_t *from, size_t n_bytes)
       n_bytes = (size_t) (self->tail - self->head);
     }
   self->record_fault
-      = sonde_compact_reader_take (&self->compact, from, n_bytes, &taken_bytes, &self->copy.frame);
+      = sonde_compact_reader_take (&self->compact, from, n_bytes, &taken_bytes, &self->event);
   if (self->record_fault != SONDE_HEAP_OK)
     return close_ring (self, SONDE_RING_FAULT_RECORD);
 
-  advance (self, taken_bytes, self->copy.frame.len);
-  if (self->copy.frame.len == 0)
-    return 0;
+  if (self->event.address == 0)
+    {
+      advance (self, taken_bytes, 0);
+      return 0;
+    }
+  advance (self, taken_bytes, sizeof (SondeFrameAllocation));
   self->counts.frames++;
-  self->copy.frame.pid = self->rights.pid;
   return 1;
 }
 
@@ -295,7 +298,9 @@ take_frame (SondeRingReader *self, const SondeFrame **taken)
 
 /* At most once for each 8 bytes of the ring in a turn: frames and records have at least 16. */
 int
-sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
+sonde_ring_reader_next_short (SondeRingReader *self,
+                              const SondeFrame **frame,
+                              const SondeShortEvent **event)
 {
   int r = end_error (self);
 
@@ -313,7 +318,38 @@ sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
       r = take_record (self, from, n_bytes);
     }
   if (r == 1)
-    *frame = &self->copy.frame;
+    {
+      *frame = NULL;
+      *event = &self->event;
+    }
+  return r;
+}
+
+SondeFrame *
+sonde_ring_reader_make_frame (SondeRingReader *self)
+{
+  SondeFrame *frame = &self->copy.frame;
+
+  sonde_compact_reader_make_frame (&self->compact, &self->event, frame);
+  frame->pid = self->rights.pid;
+  advance (self, 0, frame->len - sizeof (SondeFrameAllocation));
+  return frame;
+}
+
+uint32_t *
+sonde_ring_reader_note (SondeRingReader *self, uint64_t era)
+{
+  return sonde_compact_reader_note (&self->compact, self->event.stack, era);
+}
+
+int
+sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame)
+{
+  const SondeShortEvent *event;
+  int r = sonde_ring_reader_next_short (self, frame, &event);
+
+  if (r == 1 && *frame == NULL)
+    *frame = sonde_ring_reader_make_frame (self);
   return r;
 }
 

@@ -25,7 +25,11 @@
  *     sonde_ring_reader_release (reader);
  *
  * Where the ring allows it, heap events may also come in short (heap-record.h). They are given out
- * as the ALLOCATION frames that they stand for: who takes frames does not see the difference.
+ * as the ALLOCATION frames that they stand for: who takes frames does not see the difference. Who
+ * has use for them as they are saves what it costs to make frames:
+ *
+ *     while (r == 0 && (r = sonde_ring_reader_next_short (reader, &frame, &event)) == 1)
+ *       r = frame != NULL ? take (frame) : take_event (event);
  *
  * A writer that died, in whatever state, is drained in the same way: what it committed are whole
  * frames, and what it had not is not seen.
@@ -109,6 +113,23 @@ int sonde_ring_reader_begin (SondeRingReader *self, size_t budget_bytes);
  * Errors: as of sonde_ring_reader_begin()
  */
 int sonde_ring_reader_next (SondeRingReader *self, const SondeFrame **frame);
+
+/**
+ * sonde_ring_reader_next_short:
+ * @frame: (out): as of sonde_ring_reader_next(); NULL: it is an event in short
+ * @event: (out) (transfer none): that one, valid until the next call
+ *
+ * As sonde_ring_reader_next(), but for these: they take the least frame's part of the budget.
+ */
+int sonde_ring_reader_next_short (SondeRingReader *self,
+                                  const SondeFrame **frame,
+                                  const SondeShortEvent **event);
+/* The frame that the event in short stands for which was given out last, once; valid until the next
+ * call. Its stack, too, is taken from the budget. */
+SondeFrame *sonde_ring_reader_make_frame (SondeRingReader *self);
+/* What its user keeps of the stack that this event has: 0 when the program defines it, and when
+ * @era is another one than the last time. Valid until the next call. */
+uint32_t *sonde_ring_reader_note (SondeRingReader *self, uint64_t era);
 
 /* Gives the room of all frames taken so far back to the writer: at the end of a turn. */
 void sonde_ring_reader_release (SondeRingReader *self);

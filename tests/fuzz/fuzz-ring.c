@@ -15,10 +15,10 @@
 #define PID         4242
 
 /*
- * An input: kind (its low bit; its second one: heap events may be records) and number of turns, a
- * byte each; where its frames lie, 4 bytes; for each turn the writer's position, 8 bytes, and the
- * reader's budget, 4 bytes; the rest are the frames. Everywhere else in the body are allocations of
- * 64 bytes, so that the reader gets there.
+ * An input: kind (its low bit; its second one: heap events may be records; its third one: these are
+ * taken in short) and number of turns, a byte each; where its frames lie, 4 bytes; for each turn
+ * the writer's position, 8 bytes, and the reader's budget, 4 bytes; the rest are the frames.
+ * Everywhere else in the body are allocations of 64 bytes, so that the reader gets there.
  */
 typedef struct
 {
@@ -63,11 +63,34 @@ check_frame (const SondeFrame *frame)
     abort ();
 }
 
+/* Its stack is known by the note of those before it that had the same number. */
+static const SondeFrame *
+take_short (SondeRingReader *reader, const SondeShortEvent *event)
+{
+  const uint64_t era = 1 + (event->address >> 3) % 2;
+  const SondeFrame *frame;
+  uint32_t *note;
+
+  if (event->address == 0 || event->address >= SONDE_HEAP_ADDRESS_END || event->time_ns < 0
+      || event->size_bytes > INT64_MAX)
+    abort ();
+  if (event->stack == 0)
+    return sonde_ring_reader_make_frame (reader);
+
+  note = sonde_ring_reader_note (reader, era);
+  frame = sonde_ring_reader_make_frame (reader);
+  if (*note != 0 && *note != frame->len)
+    abort ();
+  *note = frame->len;
+  return frame;
+}
+
 /* One turn: takes no more than waited, but for records, which grow, and by a frame more than the
  * budget. */
 static void
-take_turn (SondeRingReader *reader, size_t budget_bytes, bool is_compact)
+take_turn (SondeRingReader *reader, size_t budget_bytes, bool is_compact, bool is_short)
 {
+  const SondeShortEvent *event;
   const SondeFrame *frame;
   size_t taken_bytes = 0;
   size_t fill_bytes;
@@ -76,10 +99,15 @@ take_turn (SondeRingReader *reader, size_t budget_bytes, bool is_compact)
   fill_bytes = sonde_ring_reader_fill (reader);
   if (r == 0 && fill_bytes > RING_BYTES)
     abort ();
-  while (r == 0 && (r = sonde_ring_reader_next (reader, &frame)) == 1)
+  while (r == 0
+         && (r = is_short ? sonde_ring_reader_next_short (reader, &frame, &event)
+                          : sonde_ring_reader_next (reader, &frame))
+                == 1)
     {
       if (taken_bytes >= budget_bytes)
         abort ();
+      if (frame == NULL)
+        frame = take_short (reader, event);
       check_frame (frame);
       taken_bytes += frame->len;
       sonde_ring_reader_release_piece (reader);
@@ -161,7 +189,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
       header->tail = take (&turns, 8);
       header->tail_index = (uint32_t) header->tail;
       header->is_waiting = header->tail % 16 != 0;
-      take_turn (reader, (size_t) take (&turns, 4), is_compact);
+      take_turn (reader, (size_t) take (&turns, 4), is_compact, (kind & 4) != 0);
     }
   check_end (reader, is_compact);
   sonde_ring_reader_free (reader);

@@ -7,7 +7,7 @@ import sys
 
 SIZE = 128 * 1024
 ALL = 0xFFFFFFFF
-NATIVE, SYSPROF, COMPACT, COMPACT_SYSPROF = 0, 1, 2, 3
+NATIVE, SYSPROF, COMPACT, COMPACT_SYSPROF, SHORT = 0, 1, 2, 3, 6
 
 
 def frame(kind, body=b'', length=None, pid=4242):
@@ -131,6 +131,11 @@ def records():
     yield 'record-sysprof', seed(COMPACT_SYSPROF, [(len(good), ALL)], good)
     yield 'record-budget', seed(COMPACT, [(len(good), 1), (len(good), 60), (len(good), 0), (len(good), ALL)], good)
     yield 'record-wrap', seed(COMPACT, [(SIZE - 64, ALL), (SIZE - 64 + len(good), ALL)], good, SIZE - 64)
+    anew = good + stack(1, (0x403000,)) + block(here, 1) + log() + block(here + 8, 1)
+    yield 'short-anew', seed(SHORT, [(len(anew), ALL)], anew)
+    yield 'short-undefined', seed(SHORT, [(len(good) + 24, ALL)], good + block(here, 3))
+    yield 'short-budget', seed(SHORT, [(len(good), 1), (len(good), 60), (len(good), 0), (len(good), ALL)], good)
+    yield 'short-wrap', seed(SHORT, [(SIZE - 64, ALL), (SIZE - 64 + len(good), ALL)], good, SIZE - 64)
     many = b''.join(stack(i + 1, (i,)) for i in range(4097))
     yield 'record-many', seed(COMPACT, [(len(many), ALL)], many)
 

@@ -20,7 +20,8 @@ typedef struct
 {
   SondeCompactWriter writer;
   SondeCompactReader reader;
-  guint n_definitions; /* of stacks, seen so far */
+  SondeShortEvent event; /* of the last record */
+  guint n_definitions;   /* of stacks, seen so far */
   guint64 place[(SONDE_HEAP_BLOCK_ROOM (SONDE_HEAP_MAX_DEPTH)) / 8];
   union
   {
@@ -56,18 +57,20 @@ read_records (Pair *self, gsize size_bytes)
   const guint8 *at = (const guint8 *) self->place;
   gsize n_taken;
 
-  self->frame.len = 0;
+  self->event.address = 0;
   while (size_bytes > 0)
     {
-      g_assert_cmpuint (self->frame.len, ==, 0);
+      g_assert_cmpuint (self->event.address, ==, 0);
       self->n_definitions += (*at & SONDE_HEAP_KIND_MASK) == SONDE_HEAP_STACK;
       g_assert_cmpint (
-          sonde_compact_reader_take (&self->reader, at, size_bytes, &n_taken, &self->frame), ==,
+          sonde_compact_reader_take (&self->reader, at, size_bytes, &n_taken, &self->event), ==,
           SONDE_HEAP_OK);
       g_assert_cmpuint (n_taken, <=, size_bytes);
       at += n_taken;
       size_bytes -= n_taken;
     }
+  g_assert_cmpuint (self->event.address, !=, 0);
+  sonde_compact_reader_make_frame (&self->reader, &self->event, &self->frame);
   g_assert_cmpint (sonde_frame_check (&self->frame, self->frame.len), ==, SONDE_FRAME_OK);
 }
 
@@ -392,12 +395,48 @@ refuses_what_cannot_be (void)
       while (fault == SONDE_HEAP_OK)
         {
           g_assert_cmpuint (left_bytes, >, 0);
-          fault = sonde_compact_reader_take (&pair->reader, at, left_bytes, &n_taken, &pair->frame);
+          fault = sonde_compact_reader_take (&pair->reader, at, left_bytes, &n_taken, &pair->event);
           at += n_taken;
           left_bytes -= n_taken;
         }
       g_assert_cmpint (fault, ==, refusals[i].fault);
       g_assert_cmpstr (sonde_heap_fault_to_string (fault), !=, "?");
+    }
+}
+
+/* A number that is given again is another stack's. */
+static void
+keeps_notes_of_stacks (void)
+{
+  g_autoptr (Pair) pair = pair_new ();
+  static const guint64 defined[] = { CLOCK (1), STACK (1, 1), 7, STACK (2, 1), 8 };
+  static const guint64 anew[] = { STACK (1, 1), 9 };
+  static const guint64 more[] = { STACK (2, 1), 7 };
+  static const guint64 uses[][3] = { { ALLOC (BLOCK, 1, 1) }, { ALLOC (BLOCK, 2, 1) } };
+
+  for (guint round = 0; round < 2; round++)
+    {
+      memcpy (pair->place, defined, sizeof defined);
+      memcpy ((guint8 *) pair->place + sizeof defined, uses[1], sizeof uses[1]);
+      read_records (pair, sizeof defined + sizeof uses[1]);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 1, 1), ==, 0);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 2, 1), ==, 0);
+      *sonde_compact_reader_note (&pair->reader, 1, 1) = 11;
+      *sonde_compact_reader_note (&pair->reader, 2, 1) = 12;
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 1, 1), ==, 11);
+
+      memcpy (pair->place, anew, sizeof anew);
+      memcpy ((guint8 *) pair->place + sizeof anew, uses[0], sizeof uses[0]);
+      read_records (pair, sizeof anew + sizeof uses[0]);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 1, 1), ==, 0);
+      *sonde_compact_reader_note (&pair->reader, 1, 1) = 13;
+      memcpy (pair->place, more, sizeof more);
+      memcpy ((guint8 *) pair->place + sizeof more, uses[1], sizeof uses[1]);
+      read_records (pair, sizeof more + sizeof uses[1]);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 2, 1), ==, 0);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 1, 1), ==, 13);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 1, 2), ==, 0);
+      g_assert_cmpuint (*sonde_compact_reader_note (&pair->reader, 1, 1), ==, 0);
     }
 }
 
@@ -411,11 +450,11 @@ refuses_times_that_run_over (void)
 
   pair->reader.now_ns = G_MAXINT64 - UINT32_MAX;
   g_assert_cmpint (sonde_compact_reader_take (&pair->reader, (const guint8 *) &record,
-                                              sizeof record, &n_taken, &pair->frame),
+                                              sizeof record, &n_taken, &pair->event),
                    ==, SONDE_HEAP_OK);
-  g_assert_cmpint (pair->frame.time_ns, ==, G_MAXINT64);
+  g_assert_cmpint (pair->event.time_ns, ==, G_MAXINT64);
   g_assert_cmpint (sonde_compact_reader_take (&pair->reader, (const guint8 *) &record,
-                                              sizeof record, &n_taken, &pair->frame),
+                                              sizeof record, &n_taken, &pair->event),
                    ==, SONDE_HEAP_FAULT_TIME);
 }
 
@@ -441,7 +480,7 @@ refuses_more_stacks_than_a_ring_may_have (void)
           g_assert_cmpuint (i, <=, MAX_STACKS + 1);
           record.stack.id = i;
           fault = sonde_compact_reader_take (&pair->reader, (const guint8 *) &record, sizeof record,
-                                             &n_taken, &pair->frame);
+                                             &n_taken, &pair->event);
         }
       g_assert_cmpint (fault, ==, SONDE_HEAP_FAULT_ROOM);
       g_assert_cmpuint (pair->reader.n_stacks, ==, depths[k] == 1 ? MAX_STACKS : MAX_WORDS / 201);
@@ -466,6 +505,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/compact-reader/refuses-what-cannot-be", refuses_what_cannot_be);
+  g_test_add_func ("/compact-reader/keeps-notes-of-stacks", keeps_notes_of_stacks);
   g_test_add_func ("/compact-reader/refuses-times-that-run-over", refuses_times_that_run_over);
   g_test_add_func ("/compact-reader/refuses-more-stacks-than-a-ring-may-have",
                    refuses_more_stacks_than_a_ring_may_have);

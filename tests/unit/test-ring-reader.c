@@ -726,6 +726,72 @@ keeps_to_its_budget_with_records (void)
   g_assert_false (sonde_ring_reader_has_more (ring->reader));
 }
 
+/* A note stays with its stack until there is another era. */
+static void
+gives_records_out_in_short (void)
+{
+  g_autoptr (RingFixture) ring = new_compact (RING_OWN_MAPPING);
+  const SondeShortEvent *event;
+  const SondeFrame *frame;
+
+  for (guint i = 1; i <= 20; i++)
+    {
+      const SondeFrameAllocation *made;
+      guint depth = i % 3;
+
+      g_assert_cmpint (write_block (ring, i, depth), ==, 0);
+      g_assert_cmpint (ring_fixture_write (ring, 72, 7), ==, 0);
+      g_assert_cmpint (sonde_ring_reader_begin (ring->reader, SIZE_MAX), ==, 0);
+      g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 1);
+      g_assert_null (frame);
+      g_assert_cmpuint (event->address, ==, i * 16);
+      g_assert_cmpuint (event->size_bytes, ==, 24);
+      g_assert_cmpint (event->time_ns, ==, i);
+      g_assert_cmpint (event->tid, ==, 4243);
+      g_assert_cmpuint (event->stack > 0, ==, depth > 0);
+      if (depth > 0)
+        {
+          guint32 *note = sonde_ring_reader_note (ring->reader, i < 10 ? 1 : 2);
+
+          g_assert_cmpuint (*note, ==, i <= 2 || i == 10 || i == 11 ? 0 : depth);
+          *note = depth;
+        }
+      made = (const SondeFrameAllocation *) sonde_ring_reader_make_frame (ring->reader);
+      g_assert_cmpint (made->frame.pid, ==, RING_PID);
+      g_assert_cmpint (sonde_frame_check (made, made->frame.len), ==, SONDE_FRAME_OK);
+      g_assert_cmpuint (made->address, ==, i * 16);
+      g_assert_cmpuint (made->n_addrs, ==, depth);
+      g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 1);
+      g_assert_cmpuint (frame->type, ==, SONDE_FRAME_LOG);
+      g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 0);
+      sonde_ring_reader_release (ring->reader);
+    }
+}
+
+/* As if each were the least frame, until one is made. */
+static void
+keeps_to_its_budget_in_short (void)
+{
+  g_autoptr (RingFixture) ring = new_compact (RING_OWN_MAPPING);
+  const SondeShortEvent *event;
+  const SondeFrame *frame;
+
+  for (guint i = 1; i <= 20; i++)
+    g_assert_cmpint (write_block (ring, i, 100), ==, 0);
+  g_assert_cmpint (sonde_ring_reader_begin (ring->reader, 16 + 808 + 2 * 48 + 1), ==, 0);
+  for (guint i = 0; i < 3; i++)
+    g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 1);
+  g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 0);
+  g_assert_cmpint (sonde_ring_reader_begin (ring->reader, 2 * 848), ==, 0);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 1);
+      g_assert_cmpuint (sonde_ring_reader_make_frame (ring->reader)->len, ==, 848);
+    }
+  g_assert_cmpint (sonde_ring_reader_next_short (ring->reader, &frame, &event), ==, 0);
+  g_assert_true (sonde_ring_reader_has_more (ring->reader));
+}
+
 /* Turns, frames, records and stacks that begin and end anywhere in what is copied at a time, and
  * some that are longer. */
 static void
@@ -815,6 +881,8 @@ main (int argc, char *argv[])
   TEST ("refuses-records-that-are-not-allowed", refuses_records_that_are_not_allowed);
   TEST ("gives-records-out-as-frames", gives_records_out_as_frames);
   TEST ("keeps-to-its-budget-with-records", keeps_to_its_budget_with_records);
+  TEST ("gives-records-out-in-short", gives_records_out_in_short);
+  TEST ("keeps-to-its-budget-in-short", keeps_to_its_budget_in_short);
   TEST ("copies-in-batches", copies_in_batches);
 
   return g_test_run ();

@@ -47,8 +47,10 @@ struct SondeHeapBook
   SondeLiveBudget budget;
   guint64 n_not_followed;
 
-  GArray *waiting; /* Waiting */
-  GArray *scratch;
+  Waiting *waiting;
+  Waiting *scratch; /* for as many */
+  guint n_waiting;
+  guint n_room;
   SondeHeapLog *log;
 };
 
@@ -73,8 +75,6 @@ sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data)
   self->processes = g_hash_table_new (NULL, NULL);
   self->parents = g_hash_table_new (NULL, NULL);
   self->budget.max_bytes = SONDE_HEAP_BOOK_LIVE_BYTES;
-  self->waiting = g_array_new (FALSE, FALSE, sizeof (Waiting));
-  self->scratch = g_array_new (FALSE, FALSE, sizeof (Waiting));
   self->log = sonde_heap_log_new (self->tree, self->threads, tick_ns, func, user_data);
   return self;
 }
@@ -104,8 +104,8 @@ sonde_heap_book_free (SondeHeapBook *self)
   g_array_unref (self->threads);
   g_array_unref (self->owners);
   g_array_unref (self->unused);
-  g_array_unref (self->waiting);
-  g_array_unref (self->scratch);
+  g_free (self->waiting);
+  g_free (self->scratch);
   g_free (self);
 }
 
@@ -261,14 +261,20 @@ apply (SondeHeapBook *self, const Waiting *event)
 static void
 sort (SondeHeapBook *self)
 {
-  GArray *waiting = self->waiting;
+  Waiting *waiting = self->waiting;
 
-  g_array_set_size (self->scratch, waiting->len);
-  if (sonde_time_order (waiting->data, self->scratch->data, waiting->len, sizeof (Waiting))
-      == waiting->data)
+  if (sonde_time_order (waiting, self->scratch, self->n_waiting, sizeof *waiting) == waiting)
     return;
   self->waiting = self->scratch;
   self->scratch = waiting;
+}
+
+static void
+grow (SondeHeapBook *self)
+{
+  self->n_room = MAX (self->n_room * 2, 256);
+  self->waiting = g_renew (Waiting, self->waiting, self->n_room);
+  self->scratch = g_renew (Waiting, self->scratch, self->n_room);
 }
 
 void
@@ -276,17 +282,17 @@ sonde_heap_book_add (SondeHeapBook *self,
                      SondeHeapBookProcess *process,
                      const SondeHeapBookEvent *event)
 {
-  Waiting waiting = { event->time_ns,    event->address,
-                      event->size_bytes, ensure_thread (self, process, event->tid),
-                      event->node,       process };
-
-  g_array_append_val (self->waiting, waiting);
+  if (self->n_waiting == self->n_room)
+    grow (self);
+  self->waiting[self->n_waiting++]
+      = (Waiting){ event->time_ns,    event->address,
+                   event->size_bytes, ensure_thread (self, process, event->tid),
+                   event->node,       process };
   /* More than all rings may have at a time: some reader holds the others up. */
-  if (self->waiting->len >= SONDE_HEAP_BOOK_MAX_WAITING)
+  if (self->n_waiting >= SONDE_HEAP_BOOK_MAX_WAITING)
     {
       sort (self);
-      sonde_heap_book_turn (self,
-                            g_array_index (self->waiting, Waiting, self->waiting->len / 2).time_ns);
+      sonde_heap_book_turn (self, self->waiting[self->n_waiting / 2].time_ns);
     }
 }
 
@@ -295,25 +301,18 @@ sonde_heap_book_turn (SondeHeapBook *self, gint64 before_ns)
 {
   guint n = 0;
 
-  if (self->waiting->len == 0)
-    return;
   sort (self);
-  for (; n < self->waiting->len; n++)
-    {
-      const Waiting *event = &g_array_index (self->waiting, Waiting, n);
-
-      if (event->time_ns > before_ns)
-        break;
-      apply (self, event);
-    }
-  if (n > 0)
-    g_array_remove_range (self->waiting, 0, n);
+  while (n < self->n_waiting && self->waiting[n].time_ns <= before_ns)
+    apply (self, &self->waiting[n++]);
+  self->n_waiting -= n;
+  if (n > 0 && self->n_waiting > 0)
+    memmove (self->waiting, self->waiting + n, self->n_waiting * sizeof *self->waiting);
 }
 
 gboolean
 sonde_heap_book_has_waiting (const SondeHeapBook *self)
 {
-  return self->waiting->len > 0;
+  return self->n_waiting > 0;
 }
 
 /* --- processes --- */
@@ -340,16 +339,16 @@ sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
   guint n_left = 0;
 
   sort (self);
-  for (guint i = 0; i < self->waiting->len; i++)
+  for (guint i = 0; i < self->n_waiting; i++)
     {
-      const Waiting *event = &g_array_index (self->waiting, Waiting, i);
+      const Waiting *event = &self->waiting[i];
 
       if (event->process == process)
         apply (self, event);
       else
-        g_array_index (self->waiting, Waiting, n_left++) = *event;
+        self->waiting[n_left++] = *event;
     }
-  g_array_set_size (self->waiting, n_left);
+  self->n_waiting = n_left;
   /* In the capture before what tells of the end, and of what comes then. */
   sonde_heap_log_flush (self->log);
   forget_threads (self, process);

@@ -51,9 +51,11 @@ struct SondeHeapLog
 
   SondeHeapSegment segment;
   Column columns[SONDE_HEAP_N_COLUMNS];
+  gsize n_bytes; /* in all of these */
   guint n_events;
-  guint n_timed; /* of these, before the last step */
-  gint64 ticks;  /* since the segment's first event */
+  guint n_timed;  /* of these, before the last step */
+  gint64 ticks;   /* since the segment's first event */
+  gint64 tick_ns; /* when that tick began */
   uint64_t n_blocks;
   uint64_t last_freed; /* by its number, of those that are not told by age */
   guint32 thread;      /* of the last event, + 1 */
@@ -136,9 +138,11 @@ put (SondeHeapLog *self, SondeHeapColumn which, uint64_t number)
       column->room = MAX (column->room * 2, 4096);
       column->bytes = g_realloc (column->bytes, column->room);
     }
+  self->n_bytes -= column->n;
   for (; number > 0x7F; number >>= 7)
     column->bytes[column->n++] = (uint8_t) (number | 0x80);
   column->bytes[column->n++] = (uint8_t) number;
+  self->n_bytes += column->n;
 }
 
 /* Zigzag: the lowest bit is the sign. */
@@ -256,16 +260,6 @@ sonde_heap_log_forget_thread (SondeHeapLog *self, guint32 thread)
 
 /* --- segments --- */
 
-static gsize
-size_of (const SondeHeapLog *self)
-{
-  gsize size_bytes = sizeof self->segment;
-
-  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
-    size_bytes += self->columns[i].n;
-  return size_bytes;
-}
-
 static void
 pack (SondeHeapLog *self, const GByteArray *plain)
 {
@@ -300,7 +294,7 @@ sonde_heap_log_flush (SondeHeapLog *self)
   header.n_before = GUINT64_TO_LE (header.n_before);
   for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
     header.column_bytes[i] = GUINT32_TO_LE ((guint32) self->columns[i].n);
-  plain = g_byte_array_sized_new ((guint) size_of (self));
+  plain = g_byte_array_sized_new ((guint) (sizeof header + self->n_bytes));
   g_byte_array_append (plain, (const guint8 *) &header, sizeof header);
   for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
     g_byte_array_append (plain, self->columns[i].bytes, (guint) self->columns[i].n);
@@ -308,6 +302,7 @@ sonde_heap_log_flush (SondeHeapLog *self)
 
   for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
     self->columns[i].n = 0;
+  self->n_bytes = 0;
   self->n_events = self->n_timed = 0;
   self->ticks = 0;
   self->thread = 0;
@@ -336,33 +331,39 @@ sonde_heap_log_since_ns (const SondeHeapLog *self)
   return self->n_events > 0 ? self->segment.time_ns : G_MAXINT64;
 }
 
+/* Both times are between the start of the session and now. */
+static void
+switch_tick (SondeHeapLog *self, gint64 time_ns)
+{
+  gint64 tick_ns = self->segment.tick_ns;
+  gint64 ticks = time_ns - self->segment.time_ns;
+
+  ticks = (ticks >= 0 ? ticks : ticks - tick_ns + 1) / tick_ns;
+  self->tick_ns = self->segment.time_ns + ticks * tick_ns;
+  if (ticks == self->ticks)
+    return;
+  put (self, SONDE_HEAP_COLUMN_TIMES, self->n_events - self->n_timed);
+  put (self, SONDE_HEAP_COLUMN_TIMES, fold (ticks - self->ticks));
+  self->n_timed = self->n_events;
+  self->ticks = ticks;
+}
+
 /* What each event has: room in a segment, a time, a thread. */
 static void
 begin_event (SondeHeapLog *self, guint32 thread, gint64 time_ns)
 {
-  gint64 ticks;
-
   if (self->sizes.n_used >= SONDE_HEAP_LOG_MAX_SIZES
       || self->n_threads >= SONDE_HEAP_LOG_MAX_THREADS)
     sonde_heap_log_restart (self);
-  else if (self->n_events >= SONDE_HEAP_LOG_MAX_EVENTS || size_of (self) >= FULL_BYTES)
+  else if (self->n_events >= SONDE_HEAP_LOG_MAX_EVENTS || self->n_bytes >= FULL_BYTES)
     sonde_heap_log_flush (self);
   if (self->n_events == 0)
     {
-      self->segment.time_ns = time_ns;
+      self->segment.time_ns = self->tick_ns = time_ns;
       self->segment.n_before = self->last_freed = self->n_blocks;
     }
-  /* both are between the start of the session and now */
-  ticks = time_ns - self->segment.time_ns;
-  ticks = (ticks >= 0 ? ticks : ticks - (gint64) self->segment.tick_ns + 1)
-          / (gint64) self->segment.tick_ns;
-  if (ticks != self->ticks)
-    {
-      put (self, SONDE_HEAP_COLUMN_TIMES, self->n_events - self->n_timed);
-      put (self, SONDE_HEAP_COLUMN_TIMES, fold (ticks - self->ticks));
-      self->n_timed = self->n_events;
-      self->ticks = ticks;
-    }
+  if (time_ns < self->tick_ns || time_ns - self->tick_ns >= self->segment.tick_ns)
+    switch_tick (self, time_ns);
   if (self->thread != thread + 1)
     switch_thread (self, thread);
   self->n_events++;

@@ -11,19 +11,17 @@
 
 /* An entry: the value, and which of the addresses of its place it is of: multiples of 8. Others
  * have no place. */
-#define OFFSET_BITS 2u
-#define OFFSET_MASK ((UINT64_C (1) << OFFSET_BITS) - 1)
+#define OFFSET_BITS  2u
+#define OFFSET_MASK  ((UINT64_C (1) << OFFSET_BITS) - 1)
 
-struct SondeLivePage
-{
-  uint64_t number; /* address >> PAGE_BITS */
-  guint n_used;
-  uint64_t places[SONDE_LIVE_BLOCKS_PLACES];
-};
+#define PLACES_BYTES (SONDE_LIVE_BLOCKS_PLACES * sizeof (uint64_t))
 
+/* Who looks for a page finds all of it but its places in the slot. */
 typedef struct
 {
-  SondeLivePage *page;
+  uint64_t number;  /* address >> PAGE_BITS */
+  uint64_t *places; /* owned */
+  guint n_used;
 } PageSlot;
 
 typedef struct
@@ -35,13 +33,13 @@ typedef struct
 static uint64_t
 hash_page (const void *slot, uint64_t seed)
 {
-  return sonde_hash (seed, ((const PageSlot *) slot)->page->number);
+  return sonde_hash (seed, ((const PageSlot *) slot)->number);
 }
 
 static bool
 is_page (const void *slot, uint64_t hash, const void *number)
 {
-  return ((const PageSlot *) slot)->page->number == *(const uint64_t *) number;
+  return ((const PageSlot *) slot)->number == *(const uint64_t *) number;
 }
 
 static uint64_t
@@ -57,7 +55,7 @@ is_block (const void *slot, uint64_t hash, const void *address)
 }
 
 static const SondeTableKind pages = { .slot_bytes = sizeof (PageSlot),
-                                      .used_at = offsetof (PageSlot, page),
+                                      .used_at = offsetof (PageSlot, places),
                                       .n_first_slots = 8,
                                       .max_eighths = 6,
                                       .allocate = g_malloc0_n,
@@ -91,32 +89,34 @@ sonde_live_blocks_clear (SondeLiveBlocks *self)
   const PageSlot *slot;
   size_t position = 0;
 
-  self->budget->used_bytes -= table_bytes (self) + self->pages.n_used * sizeof (SondeLivePage);
+  self->budget->used_bytes -= table_bytes (self) + self->pages.n_used * PLACES_BYTES;
   while ((slot = sonde_table_next (&pages, &self->pages, &position)) != NULL)
-    g_free (slot->page);
+    g_free (slot->places);
   sonde_table_clear (&self->pages);
   sonde_table_clear (&self->others);
-  memset (self->recent, 0, sizeof self->recent);
+  memset (self->n_others, 0, sizeof self->n_others);
   self->n_blocks = 0;
 }
 
-static SondeLivePage *
+/* Until a page is added or removed. Where it was before, another one may be now, or none. */
+static PageSlot *
 find_page (SondeLiveBlocks *self, uint64_t number)
 {
-  SondeLivePage **recent = &self->recent[number % G_N_ELEMENTS (self->recent)];
-  const PageSlot *slot;
+  guint32 *recent = &self->recent[number % SONDE_LIVE_BLOCKS_N_RECENT];
+  PageSlot *slots = self->pages.slots;
+  PageSlot *slot;
 
-  if (*recent != NULL && (*recent)->number == number)
-    return *recent;
+  if (*recent < self->pages.n_slots && slots[*recent].number == number
+      && slots[*recent].places != NULL)
+    return &slots[*recent];
   slot = sonde_table_find (&pages, &self->pages, sonde_hash (self->pages.seed, number), &number);
-  if (slot == NULL)
-    return NULL;
-  *recent = slot->page;
-  return slot->page;
+  if (slot != NULL)
+    *recent = (guint32) (slot - slots);
+  return slot;
 }
 
 static uint64_t *
-place_of (SondeLivePage *page, uint64_t address)
+place_of (const PageSlot *page, uint64_t address)
 {
   return &page->places[(address % PAGE_BYTES) >> PLACE_BITS];
 }
@@ -134,9 +134,17 @@ has_place (uint64_t address)
   return address % 8 == 0;
 }
 
+static guint32 *
+n_others_near (SondeLiveBlocks *self, uint64_t address)
+{
+  return &self->n_others[(address >> PAGE_BITS) % SONDE_LIVE_BLOCKS_N_RECENT];
+}
+
 static BlockSlot *
 find_other (SondeLiveBlocks *self, uint64_t address)
 {
+  if (*n_others_near (self, address) == 0)
+    return NULL;
   return sonde_table_find (&others, &self->others, sonde_hash (self->others.seed, address),
                            &address);
 }
@@ -144,7 +152,7 @@ find_other (SondeLiveBlocks *self, uint64_t address)
 uint64_t
 sonde_live_blocks_find (SondeLiveBlocks *self, uint64_t address)
 {
-  SondeLivePage *page = has_place (address) ? find_page (self, address >> PAGE_BITS) : NULL;
+  const PageSlot *page = has_place (address) ? find_page (self, address >> PAGE_BITS) : NULL;
   const uint64_t *place = page != NULL ? place_of (page, address) : NULL;
   const BlockSlot *other;
 
@@ -155,24 +163,17 @@ sonde_live_blocks_find (SondeLiveBlocks *self, uint64_t address)
 }
 
 static void
-forget_page (SondeLiveBlocks *self, SondeLivePage *page)
+forget_page (SondeLiveBlocks *self, PageSlot *page)
 {
-  SondeLivePage **recent = &self->recent[page->number % G_N_ELEMENTS (self->recent)];
-
-  if (*recent == page)
-    *recent = NULL;
-  sonde_table_remove (&pages, &self->pages,
-                      sonde_table_find (&pages, &self->pages,
-                                        sonde_hash (self->pages.seed, page->number),
-                                        &page->number));
-  g_free (page);
-  self->budget->used_bytes -= sizeof *page;
+  g_free (page->places);
+  sonde_table_remove (&pages, &self->pages, page);
+  self->budget->used_bytes -= PLACES_BYTES;
 }
 
 uint64_t
 sonde_live_blocks_take (SondeLiveBlocks *self, uint64_t address)
 {
-  SondeLivePage *page = has_place (address) ? find_page (self, address >> PAGE_BITS) : NULL;
+  PageSlot *page = has_place (address) ? find_page (self, address >> PAGE_BITS) : NULL;
   uint64_t *place = page != NULL ? place_of (page, address) : NULL;
   uint64_t value = 0;
   BlockSlot *other;
@@ -188,6 +189,7 @@ sonde_live_blocks_take (SondeLiveBlocks *self, uint64_t address)
     {
       value = other->value;
       sonde_table_remove (&others, &self->others, other);
+      --*n_others_near (self, address);
     }
   self->n_blocks -= value != 0;
   return value;
@@ -204,20 +206,18 @@ has_room (const SondeLiveBlocks *self, const SondeTable *table, gsize slot_bytes
   return bytes <= budget->max_bytes && budget->used_bytes <= budget->max_bytes - bytes;
 }
 
-static SondeLivePage *
+static PageSlot *
 add_page (SondeLiveBlocks *self, uint64_t number)
 {
   gsize before_bytes = table_bytes (self);
-  PageSlot slot;
+  PageSlot slot = { .number = number };
 
-  if (!has_room (self, &self->pages, sizeof slot, sizeof (SondeLivePage)))
+  if (!has_room (self, &self->pages, sizeof slot, PLACES_BYTES))
     return NULL;
-  slot.page = g_new0 (SondeLivePage, 1);
-  slot.page->number = number;
+  slot.places = g_malloc0 (PLACES_BYTES);
   sonde_table_add (&pages, &self->pages, &slot);
-  self->budget->used_bytes += sizeof (SondeLivePage) + table_bytes (self) - before_bytes;
-  self->recent[number % G_N_ELEMENTS (self->recent)] = slot.page;
-  return slot.page;
+  self->budget->used_bytes += PLACES_BYTES + table_bytes (self) - before_bytes;
+  return find_page (self, number);
 }
 
 gboolean
@@ -229,7 +229,7 @@ sonde_live_blocks_put (SondeLiveBlocks *self, uint64_t address, uint64_t size_by
   g_assert (value > 0 && value <= SONDE_LIVE_BLOCKS_MAX_VALUE);
   if (has_place (address) && size_bytes < PAGE_BYTES)
     {
-      SondeLivePage *page = find_page (self, address >> PAGE_BITS);
+      PageSlot *page = find_page (self, address >> PAGE_BITS);
       uint64_t *place;
 
       if (page == NULL)
@@ -250,6 +250,7 @@ sonde_live_blocks_put (SondeLiveBlocks *self, uint64_t address, uint64_t size_by
   if (!has_room (self, &self->others, sizeof slot, 0))
     return FALSE;
   sonde_table_add (&others, &self->others, &slot);
+  ++*n_others_near (self, address);
   self->budget->used_bytes += table_bytes (self) - before_bytes;
   self->n_blocks++;
   return TRUE;
@@ -264,8 +265,8 @@ sonde_live_blocks_foreach (const SondeLiveBlocks *self, SondeLiveBlockFunc func,
 
   while ((slot = sonde_table_next (&pages, &self->pages, &position)) != NULL)
     for (guint i = 0; i < SONDE_LIVE_BLOCKS_PLACES; i++)
-      if (slot->page->places[i] != 0)
-        func (slot->page->places[i] >> OFFSET_BITS, user_data);
+      if (slot->places[i] != 0)
+        func (slot->places[i] >> OFFSET_BITS, user_data);
   for (position = 0; (other = sonde_table_next (&others, &self->others, &position)) != NULL;)
     func (other->value, user_data);
 }

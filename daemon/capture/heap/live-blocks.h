@@ -18,8 +18,7 @@
  */
 #define SONDE_LIVE_BLOCKS_PLACES    128
 #define SONDE_LIVE_BLOCKS_MAX_VALUE ((UINT64_C (1) << 61) - 1)
-
-typedef struct SondeLivePage SondeLivePage;
+#define SONDE_LIVE_BLOCKS_N_RECENT  256 /* a power of two */
 
 /* What may be kept in all heaps of a session. */
 typedef struct
@@ -30,10 +29,13 @@ typedef struct
 
 typedef struct
 {
-  SondeLiveBudget *budget;   /* borrowed */
-  SondeTable pages;          /* of pointers to pages */
-  SondeTable others;         /* of single blocks */
-  SondeLivePage *recent[64]; /* of pages, by their lowest bits; NULL: none */
+  SondeLiveBudget *budget; /* borrowed */
+  SondeTable pages;
+  SondeTable others; /* of single blocks */
+  /* by the lowest bits of a page's number: where one was found last, and how many of the others
+   * are in such pages, mostly none */
+  guint32 recent[SONDE_LIVE_BLOCKS_N_RECENT];
+  guint32 n_others[SONDE_LIVE_BLOCKS_N_RECENT];
   gsize n_blocks;
 } SondeLiveBlocks;
 

@@ -3,6 +3,39 @@
 
 #include "daemon/capture/heap/number-table.h"
 
+/* Who is called by whom. */
+typedef struct
+{
+  uint64_t address;
+  uint32_t caller; /* a node */
+  uint32_t number; /* of the node, + 1 */
+} NodeSlot;
+
+static uint64_t
+hash_node (const void *slot, uint64_t seed)
+{
+  const NodeSlot *node = slot;
+
+  return sonde_hash (sonde_hash (seed, node->caller), node->address);
+}
+
+static bool
+is_node (const void *slot, uint64_t hash, const void *key)
+{
+  const NodeSlot *node = slot;
+  const NodeSlot *wanted = key;
+
+  return node->address == wanted->address && node->caller == wanted->caller;
+}
+
+static const SondeTableKind node_slots = { .slot_bytes = sizeof (NodeSlot),
+                                           .used_at = offsetof (NodeSlot, caller),
+                                           .n_first_slots = 256,
+                                           .max_eighths = 6,
+                                           .allocate = g_malloc0_n,
+                                           .hash = hash_node,
+                                           .has_key = is_node };
+
 SondeStackTree *
 sonde_stack_tree_new (guint max_nodes)
 {
@@ -47,21 +80,20 @@ uint32_t
 sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs)
 {
   uint32_t node = 0;
+  guint n_same = 0;
 
   self->n_cut += n_addrs > SONDE_STACK_TREE_MAX_DEPTH;
   n_addrs = MIN (n_addrs, SONDE_STACK_TREE_MAX_DEPTH);
-  for (guint i = n_addrs; i > 0; i--)
+  while (n_same < MIN (self->n_last, n_addrs)
+         && self->last_addrs[n_same] == addrs[n_addrs - 1 - n_same])
+    node = self->last_nodes[n_same++];
+  self->n_last = n_same;
+  for (guint i = n_addrs - n_same; i > 0; i--)
     {
-      const SondeNumberSlot *pc = sonde_number_table_find (&self->pc_numbers, addrs[i - 1]);
-      SondeStackNode made = { .caller = node };
-      SondeNumberSlot slot = { 0 };
-      const SondeNumberSlot *known = NULL;
+      NodeSlot slot = { addrs[i - 1], node, 0 };
+      const NodeSlot *known = sonde_table_find (&node_slots, &self->node_numbers,
+                                                hash_node (&slot, self->node_numbers.seed), &slot);
 
-      if (pc != NULL)
-        {
-          slot.key = (uint64_t) node << 32 | (pc->number - 1);
-          known = sonde_number_table_find (&self->node_numbers, slot.key);
-        }
       if (known == NULL && self->nodes->len >= self->max_nodes)
         {
           self->n_cut++;
@@ -69,14 +101,16 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
         }
       if (known == NULL)
         {
-          made.pc = ensure_pc (self, addrs[i - 1]);
-          slot.key = (uint64_t) node << 32 | made.pc;
+          SondeStackNode made = { node, ensure_pc (self, addrs[i - 1]) };
+
           g_array_append_val (self->nodes, made);
           slot.number = self->nodes->len;
-          sonde_table_add (&sonde_number_slots, &self->node_numbers, &slot);
+          sonde_table_add (&node_slots, &self->node_numbers, &slot);
           known = &slot;
         }
-      node = (uint32_t) (known->number - 1);
+      node = known->number - 1;
+      self->last_addrs[self->n_last] = addrs[i - 1];
+      self->last_nodes[self->n_last++] = node;
     }
   return node;
 }

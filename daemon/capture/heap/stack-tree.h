@@ -30,6 +30,11 @@ typedef struct
   SondeTable pc_numbers;
   guint max_nodes;
   guint64 n_cut; /* stacks that had no room */
+
+  /* of the stack that was added last, outermost first: the next one shares most callers with it */
+  guint n_last;
+  uint64_t last_addrs[SONDE_STACK_TREE_MAX_DEPTH];
+  uint32_t last_nodes[SONDE_STACK_TREE_MAX_DEPTH];
 } SondeStackTree;
 
 /* @max_nodes: at least 1 */

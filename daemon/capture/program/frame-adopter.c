@@ -55,27 +55,44 @@ sonde_frame_adopter_refuse (SondeFrameAdopter *self, const SondeFrame *frame)
 
 /* --- one function a type: FALSE refuses it --- */
 
-/* Returns how many are left of the @n_addrs behind @at. */
+/* Returns how many are left of the @n_addrs at @addrs. @is_plain: (out): whether these need not be
+ * looked at again */
 static guint
-adopt_stack (SondeFrameAdopter *self, SondeInferior *inferior, gsize at, guint n_addrs)
+adopt_stack (
+    SondeInferior *inferior, uint64_t *addrs, guint n_addrs, gint64 time_ns, gboolean *is_plain)
 {
-  uint64_t *addrs = (uint64_t *) (void *) (self->copy.bytes + at);
   guint n_left = 0;
 
+  *is_plain = TRUE;
   for (guint i = 0; i < n_addrs; i++)
     {
       uint64_t address = addrs[i];
 
+      if (address >= SONDE_JIT_ADDRESS_BASE)
+        *is_plain = FALSE;
       if (address >= NAMES_END)
         continue;
       if (address >= SONDE_JIT_ADDRESS_BASE)
-        address = sonde_inferior_name (inferior, address, self->copy.frame.time_ns);
-      else
-        sonde_inferior_note_address (inferior, address, n_left > 0);
+        address = sonde_inferior_name (inferior, address, time_ns);
+      else if (!sonde_inferior_note_address (inferior, address, n_left > 0))
+        *is_plain = FALSE;
       addrs[n_left++] = address;
     }
 
   return n_left;
+}
+
+/* Returns whether it needs not be looked at again. */
+static gboolean
+adopt_allocation (SondeInferior *inferior, SondeFrameAllocation *allocation)
+{
+  uint64_t *addrs = (uint64_t *) (void *) (allocation + 1);
+  gboolean is_plain;
+
+  allocation->n_addrs = (uint16_t) adopt_stack (inferior, addrs, allocation->n_addrs,
+                                                allocation->frame.time_ns, &is_plain);
+  allocation->frame.len = (uint16_t) (sizeof *allocation + allocation->n_addrs * sizeof *addrs);
+  return is_plain;
 }
 
 static uint64_t
@@ -105,38 +122,114 @@ hash_stack (const SondeInferior *inferior, const uint64_t *addrs, guint n_addrs)
 }
 
 /* Names and addresses of a stack are looked at when it is met first. */
+static uint32_t
+find_node (SondeFrameAdopter *self,
+           SondeInferior *inferior,
+           const SondeFrameAllocation *allocation,
+           gint64 time_ns)
+{
+  const uint64_t *addrs = (const uint64_t *) (const void *) (allocation + 1);
+  SondeFrameAllocation *copy = (SondeFrameAllocation *) &self->copy.frame;
+  SondeHeapBook *book = inferior->parts->book;
+  uint64_t hash = hash_stack (inferior, addrs, allocation->n_addrs);
+  uint32_t node;
+
+  if (sonde_heap_book_find_stack (book, hash, &node))
+    return node;
+  memcpy (copy, allocation, allocation->frame.len);
+  copy->frame.time_ns = time_ns;
+  adopt_allocation (inferior, copy);
+  addrs = (const uint64_t *) (const void *) (copy + 1);
+  return sonde_heap_book_add_stack (book, hash, addrs, copy->n_addrs);
+}
+
+static void
+tell_book (SondeInferior *inferior, const SondeHeapBookEvent *event)
+{
+  SondeHeapBook *book = inferior->parts->book;
+
+  if (inferior->heap == NULL)
+    inferior->heap = sonde_heap_book_add_process (book, inferior->pid);
+  sonde_heap_book_add (book, inferior->heap, event);
+}
+
 static void
 adopt_heap_event (SondeFrameAdopter *self,
                   SondeInferior *inferior,
                   const SondeFrameAllocation *allocation,
                   gint64 time_ns)
 {
-  const gsize at = sizeof *allocation;
-  const uint64_t *addrs = (const uint64_t *) (const void *) ((const uint8_t *) allocation + at);
-  SondeHeapBook *book = inferior->parts->book;
   SondeHeapBookEvent event = { .time_ns = time_ns,
                                .address = allocation->address,
                                .size_bytes = (uint64_t) MAX (allocation->size_bytes, 0),
                                .tid = allocation->tid };
 
-  if (inferior->heap == NULL)
-    inferior->heap = sonde_heap_book_add_process (book, inferior->pid);
   if (event.size_bytes > 0 && allocation->n_addrs > 0)
+    event.node = find_node (self, inferior, allocation, time_ns);
+  tell_book (inferior, &event);
+}
+
+/* A note is a node + 1, */
+static void
+tell_short (SondeFrameAdopter *self,
+            SondeInferior *inferior,
+            SondeRingReader *reader,
+            const SondeShortEvent *taken,
+            gint64 time_ns)
+{
+  SondeHeapBookEvent event = { .time_ns = time_ns,
+                               .address = taken->address,
+                               .size_bytes = taken->size_bytes,
+                               .tid = taken->tid };
+
+  if (taken->stack > 0)
     {
-      uint64_t hash = hash_stack (inferior, addrs, allocation->n_addrs);
+      uint32_t *note = sonde_ring_reader_note (reader, inferior->stack_seed);
 
-      if (!sonde_heap_book_find_stack (book, hash, &event.node))
-        {
-          guint n_addrs;
-
-          memcpy (self->copy.bytes, allocation, allocation->frame.len);
-          self->copy.frame.time_ns = time_ns;
-          n_addrs = adopt_stack (self, inferior, at, allocation->n_addrs);
-          addrs = (const uint64_t *) (const void *) (self->copy.bytes + at);
-          event.node = sonde_heap_book_add_stack (book, hash, addrs, n_addrs);
-        }
+      if (*note == 0)
+        *note = find_node (self, inferior,
+                           (const SondeFrameAllocation *) sonde_ring_reader_make_frame (reader),
+                           time_ns)
+                + 1;
+      event.node = *note - 1;
     }
-  sonde_heap_book_add (book, inferior->heap, &event);
+  tell_book (inferior, &event);
+}
+
+/* or, where each event is a frame, whether its stack needs not be looked at. */
+static void
+record_short (SondeFrameAdopter *self,
+              SondeInferior *inferior,
+              SondeRingReader *reader,
+              const SondeShortEvent *taken,
+              gint64 time_ns)
+{
+  SondeFrame *frame = sonde_ring_reader_make_frame (reader);
+
+  frame->time_ns = time_ns;
+  if (taken->stack > 0)
+    {
+      uint32_t *is_plain = sonde_ring_reader_note (reader, inferior->stack_seed);
+
+      if (!*is_plain)
+        *is_plain = adopt_allocation (inferior, (SondeFrameAllocation *) frame);
+    }
+  sonde_recorder_event (self->recorder, frame);
+}
+
+void
+sonde_frame_adopter_adopt_short (SondeFrameAdopter *self,
+                                 SondeInferior *inferior,
+                                 SondeRingReader *reader,
+                                 const SondeShortEvent *event,
+                                 gint64 now_ns)
+{
+  gint64 time_ns = CLAMP (event->time_ns, self->start_ns, now_ns);
+
+  if (inferior->parts->book != NULL)
+    tell_short (self, inferior, reader, event, time_ns);
+  else
+    record_short (self, inferior, reader, event, time_ns);
 }
 
 static gboolean
@@ -146,7 +239,9 @@ adopt_sample (SondeFrameAdopter *self, SondeInferior *inferior)
   const guint max_addrs = (SONDE_FRAME_MAX_SIZE - sizeof *sample) / sizeof (uint64_t);
   const uint64_t marker = SONDE_CONTEXT_USER;
   uint8_t *addrs = self->copy.bytes + sizeof *sample;
-  guint n_addrs = adopt_stack (self, inferior, sizeof *sample, sample->n_addrs);
+  gboolean is_plain;
+  guint n_addrs = adopt_stack (inferior, (uint64_t *) (void *) addrs, sample->n_addrs,
+                               sample->frame.time_ns, &is_plain);
 
   n_addrs = MIN (n_addrs, max_addrs - 1);
   if (n_addrs == 0)
@@ -217,10 +312,7 @@ sonde_frame_adopter_adopt (SondeFrameAdopter *self,
       is_good = adopt_sample (self, inferior);
       break;
     case SONDE_FRAME_ALLOCATION:
-      allocation->n_addrs
-          = (uint16_t) adopt_stack (self, inferior, sizeof *allocation, allocation->n_addrs);
-      allocation->frame.len
-          = (uint16_t) (sizeof *allocation + allocation->n_addrs * sizeof (uint64_t));
+      adopt_allocation (inferior, allocation);
       is_good = TRUE;
       break;
     case SONDE_FRAME_CTRSET:

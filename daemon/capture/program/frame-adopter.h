@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/capture/program/inferior.h"
+#include "shared-ring/ring-reader.h"
 
 /**
  * SECTION: frame-adopter
@@ -30,5 +31,12 @@ void sonde_frame_adopter_adopt (SondeFrameAdopter *self,
                                 SondeInferior *inferior,
                                 const SondeFrame *frame,
                                 gint64 now_ns);
+/* An event in short that @reader gave out last. What is looked at in a frame's stack is looked at
+ * once for each stack that a program defines. */
+void sonde_frame_adopter_adopt_short (SondeFrameAdopter *self,
+                                      SondeInferior *inferior,
+                                      SondeRingReader *reader,
+                                      const SondeShortEvent *event,
+                                      gint64 now_ns);
 /* One that nobody wants: the session is paused. */
 void sonde_frame_adopter_refuse (SondeFrameAdopter *self, const SondeFrame *frame);

@@ -151,20 +151,21 @@ sonde_inferior_name (SondeInferior *self, uint64_t address, gint64 time_ns)
 
 /* --- addresses --- */
 
-void
+gboolean
 sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolean is_return)
 {
   uint64_t *recent = &self->recent[(address * UINT64_C (0x9E3779B97F4A7C15)) >> 52
                                    & (SONDE_INFERIOR_N_RECENT - 1)];
 
   if (*recent == address)
-    return;
+    return TRUE;
+  if (g_hash_table_size (self->addresses) >= SONDE_INFERIOR_MAX_ADDRESSES
+      || self->parts->n_addresses >= SONDE_INFERIORS_MAX_ADDRESSES)
+    return FALSE;
   *recent = address;
-  if (g_hash_table_size (self->addresses) < SONDE_INFERIOR_MAX_ADDRESSES
-      && self->parts->n_addresses < SONDE_INFERIORS_MAX_ADDRESSES
-      && g_hash_table_replace (self->addresses, g_memdup2 (&address, sizeof address),
-                               GINT_TO_POINTER (is_return)))
-    self->parts->n_addresses++;
+  self->parts->n_addresses += g_hash_table_replace (
+      self->addresses, g_memdup2 (&address, sizeof address), GINT_TO_POINTER (is_return));
+  return TRUE;
 }
 
 static void

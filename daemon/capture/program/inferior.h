@@ -80,8 +80,9 @@ sonde_inferior_add_name (SondeInferior *self, uint64_t address, const char *name
 /* What stands for a made-up @address of the program's. */
 uint64_t sonde_inferior_name (SondeInferior *self, uint64_t address, gint64 time_ns);
 
-/* An address of the program's code in one of its stacks: to be named at the end. */
-void sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolean is_return);
+/* An address of the program's code in one of its stacks: to be named at the end. FALSE: there is no
+ * room for it now. */
+gboolean sonde_inferior_note_address (SondeInferior *self, uint64_t address, gboolean is_return);
 
 /* About every 100 ms: the process's PROCESS and MAP frames are in the stream once it is known, and
  * its addresses are looked up. @is_over: before its mappings go, with what is known. */

@@ -370,14 +370,20 @@ take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
   gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
   gsize before_bytes = sonde_ring_reader_fill (ring->reader);
   gint64 until_us = g_get_monotonic_time () + BUDGET_US;
+  const SondeShortEvent *event;
   const SondeFrame *frame;
 
   for (guint n = 1; (n % FRAMES_A_LOOK != 0 || g_get_monotonic_time () < until_us)
-                    && sonde_ring_reader_next (ring->reader, &frame) == 1;
+                    && sonde_ring_reader_next_short (ring->reader, &frame, &event) == 1;
        n++)
     {
-      ring->taken_ns = MAX (ring->taken_ns, MIN (frame->time_ns, now));
-      if (is_refused)
+      gint64 time_ns = frame != NULL ? frame->time_ns : event->time_ns;
+
+      ring->taken_ns = MAX (ring->taken_ns, MIN (time_ns, now));
+      /* Rings of such events are paused by themselves. */
+      if (frame == NULL)
+        sonde_frame_adopter_adopt_short (self->adopter, ring->inferior, ring->reader, event, now);
+      else if (is_refused)
         sonde_frame_adopter_refuse (self->adopter, frame);
       else
         sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
