@@ -331,12 +331,12 @@ def zstd_block(kind, n_bytes, data, is_last=0):
 
 
 def heap_log():
-    """a heap log of 100 KiB that has eight million blocks, of a stack 1,000 deep"""
-    blocks = 1 << 18
+    """a heap log of 3 KiB that has 16,384 blocks, of a stack 1,000 deep"""
+    blocks = 1 << 14
     nodes = b''.join(bytes([i & 127 | 128, i >> 7, 0]) for i in range(1000))
     columns = [b'\x02', nodes, b'\xe8\x07\x09', b'\x01\x01', b'\x03']
     yield process()
-    for epoch in range(32):
+    for epoch in range(1):
         sizes = [len(column) for column in columns]
         sizes[-1] += blocks
         begin = struct.pack('<IIIIqQ6I', 1, epoch, 0, 1000, 2000, epoch * blocks, *sizes, 0) + b''.join(columns)
