@@ -59,14 +59,20 @@ dump_counts (SondeCaptureFile *file, GError **error)
 {
   g_autoptr (GString) out = g_string_new (NULL);
   guint64 counts[SONDE_FRAME_N_READ] = { 0 };
+  guint64 n_logged = 0;
   const SondeFrame *frame;
 
   while (sonde_capture_file_next (file, &frame, error))
-    counts[frame->type]++;
+    {
+      counts[frame->type]++;
+      n_logged += sonde_heap_log_n_events (frame);
+    }
   for (guint type = 1; type < SONDE_FRAME_N_READ; type++)
     if (counts[type] > 0)
       g_string_append_printf (out, "%s %" G_GUINT64_FORMAT "\n", sonde_frame_type_to_string (type),
                               counts[type]);
+  if (n_logged > 0)
+    g_string_append_printf (out, "heap-log-event %" G_GUINT64_FORMAT "\n", n_logged);
   return sonde_cli_print (out);
 }
 

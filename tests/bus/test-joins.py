@@ -111,7 +111,7 @@ class Session:
 
 
 def count_blocks(dump, size):
-    return len(re.findall(rf'^ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
+    return len(re.findall(rf'^ *ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
 
 
 def join_and_leave(service, sondectl, user, program, *arguments):
