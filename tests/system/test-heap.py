@@ -88,6 +88,11 @@ def sums_of(system, name):
         heaps[view] = [heap[key] for key in ('events', 'allocated', 'freed', 'left', 'peak', 'temporary', 'cross-thread', 'inherited',
                                              'inexact', 'total')]
         heaps[view] += sorted((row['name'], row['module'], row['self'], row['total'], row['beside']) for row in heap['rows'])
+    for form in 'folded', 'dot':
+        for unit in 'bytes', 'blocks':
+            text = system.sondectl('export', f'--format={form}', f'--unit={unit}', system.path(name))
+            check('sqlite3' in text, f'{form}: {text[:500]}')
+            heaps[form, unit] = sorted(re.sub(r'sqlite3[- ](\d+|\(pid \d+\))', 'sqlite3', text).splitlines())
     return heaps
 
 
