@@ -11,15 +11,13 @@
 
 typedef struct
 {
-  SondeFrameText *text;
   GString *out;
   gboolean is_printed; /* all so far */
 } Dump;
 
 static void
-add_line (Dump *self, const SondeFrame *frame)
+print_if_full (Dump *self)
 {
-  sonde_frame_text_append (self->text, self->out, frame);
   if (self->out->len < FLUSH_BYTES)
     return;
   self->is_printed = self->is_printed && sonde_cli_print (self->out);
@@ -28,12 +26,13 @@ add_line (Dump *self, const SondeFrame *frame)
 
 /* Of the log of heap events: behind the chunk that completes its segment. */
 static void
-add_event (const SondeFrame *frame, gpointer user_data)
+add_event (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
 {
   Dump *self = user_data;
 
   g_string_append (self->out, "  ");
-  add_line (self, frame);
+  sonde_frame_text_append_logged (self->out, event, stack);
+  print_if_full (self);
 }
 
 static gboolean
@@ -41,14 +40,15 @@ dump_frames (SondeCaptureFile *file, GError **error)
 {
   g_autoptr (GString) out = g_string_sized_new (FLUSH_BYTES * 2);
   g_autoptr (SondeFrameText) text = sonde_frame_text_new ();
-  Dump dump = { text, out, TRUE };
+  Dump dump = { out, TRUE };
   g_autoptr (SondeHeapLogReader) log = sonde_heap_log_reader_new (add_event, &dump);
   const SondeFrame *frame;
 
   sonde_frame_text_append_header (out, sonde_capture_file_header (file));
   while (dump.is_printed && sonde_capture_file_next (file, &frame, error))
     {
-      add_line (&dump, frame);
+      sonde_frame_text_append (text, out, frame);
+      print_if_full (&dump);
       sonde_heap_log_reader_add (log, frame);
     }
   return dump.is_printed && sonde_cli_print (out);
@@ -59,14 +59,20 @@ dump_counts (SondeCaptureFile *file, GError **error)
 {
   g_autoptr (GString) out = g_string_new (NULL);
   guint64 counts[SONDE_FRAME_N_READ] = { 0 };
+  guint64 n_logged = 0;
   const SondeFrame *frame;
 
   while (sonde_capture_file_next (file, &frame, error))
-    counts[frame->type]++;
+    {
+      counts[frame->type]++;
+      n_logged += sonde_heap_log_n_events (frame);
+    }
   for (guint type = 1; type < SONDE_FRAME_N_READ; type++)
     if (counts[type] > 0)
       g_string_append_printf (out, "%s %" G_GUINT64_FORMAT "\n", sonde_frame_type_to_string (type),
                               counts[type]);
+  if (n_logged > 0)
+    g_string_append_printf (out, "heap-log-event %" G_GUINT64_FORMAT "\n", n_logged);
   return sonde_cli_print (out);
 }
 

@@ -35,6 +35,15 @@ typedef struct
   uint32_t packed_bytes; /* of the zstd frame behind the label */
 } SondeHeapLabel;
 
+/* Another frame that zstd skips, behind a segment's own, with nothing in it. */
+typedef struct
+{
+  uint32_t magic;      /* SONDE_HEAP_FILLING_MAGIC */
+  uint32_t size_bytes; /* of what is behind this */
+} SondeHeapFilling;
+
+#define SONDE_HEAP_FILLING_MAGIC 0x184D2A54u
+
 typedef enum
 {
   SONDE_HEAP_COLUMN_PCS,     /* of each: its difference to the one before, zigzag */
@@ -84,6 +93,13 @@ typedef enum
 #define SONDE_HEAP_LOG_MAX_EVENTS (1u << 18)
 #define SONDE_HEAP_LOG_MAX_BYTES  (2u << 20) /* unpacked */
 #define SONDE_HEAP_LOG_MAX_PACKED (SONDE_HEAP_LOG_MAX_BYTES + 65536)
+/* Events for each byte of label and frame: loops say the same again and again, but time does not.
+ * Who has more fills up with another skippable frame. */
+#define SONDE_HEAP_LOG_MAX_DENSITY 1024u
+/* Frames of stacks that a reader need make for each of these bytes, and for a log at all. A process
+ * has each stack of an epoch once; who forgets some after 8 million frames makes fewer, too. */
+#define SONDE_HEAP_LOG_MAX_MADE  32768u
+#define SONDE_HEAP_LOG_FREE_MADE (1u << 24)
 /* And of an epoch. */
 #define SONDE_HEAP_LOG_MAX_NODES   (1u << 20)
 #define SONDE_HEAP_LOG_MAX_SIZES   (1u << 20)

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/time-order.h"
 #include "client/names/symbol-resolver.h"
@@ -11,13 +12,15 @@
 #define MAX_SUM              9.0e18 /* fits a guint64 with room for another */
 
 #define ORDER_CAPACITY_BYTES (2 * SONDE_HEAP_WINDOW_BYTES)
-#define FORESEEN             8 /* frames: as long as memory takes to answer */
+#define FORESEEN             8           /* frames: as long as memory takes to answer */
+#define MAX_STACK_WORDS      (16u << 20) /* of the log, that may wait with its events */
 
 /* Where a frame is. */
 typedef struct
 {
   gint64 time_ns;
-  guint32 offset; /* bytes into frames */
+  guint32 offset;    /* bytes into frames */
+  guint32 is_logged; /* behind the frame is the address of its stack in the log, or NULL */
 } FramePlace;
 
 /* --- frames --- */
@@ -152,6 +155,31 @@ frame_at (const SondeHeapOrder *self, const FramePlace *entry)
   return (const SondeFrame *) (const void *) (self->frames->data + entry->offset);
 }
 
+static SondeHeapLogStack *
+stack_of (const SondeHeapOrder *self, const FramePlace *entry)
+{
+  SondeHeapLogStack *stack;
+
+  memcpy (&stack, self->frames->data + entry->offset + sizeof (SondeFrameAllocation), sizeof stack);
+  return stack;
+}
+
+static void
+hand_on_one (SondeHeap *self, const FramePlace *entry)
+{
+  const SondeFrame *frame = frame_at (&self->order, entry);
+
+  if (entry->is_logged)
+    {
+      SondeHeapLogStack *stack = stack_of (&self->order, entry);
+
+      sonde_capture_model_add_logged (self->model, (const SondeFrameAllocation *) frame, stack);
+      sonde_heap_log_stack_unref (stack);
+    }
+  else
+    sonde_capture_model_add_frame (self->model, frame);
+}
+
 /* Hands on the oldest frames, until no more than @keep_bytes are left. */
 static void
 hand_on (SondeHeap *heap, gsize keep_bytes)
@@ -181,7 +209,7 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
         self->n_late++;
       self->newest_ns = MAX (self->newest_ns, entry->time_ns);
       left_bytes -= frame->len;
-      sonde_capture_model_add_frame (heap->model, frame);
+      hand_on_one (heap, entry);
     }
   /* Keeps what has been sorted and not handed on. */
   old = self->frames;
@@ -199,14 +227,24 @@ hand_on (SondeHeap *heap, gsize keep_bytes)
   g_byte_array_set_size (self->spare, 0);
 }
 
-/* Keeps a copy of @frame until its turn. */
+/* Keeps a copy of @frame until its turn, and a reference to @stack. */
 static void
-add_in_order (SondeHeap *self, const SondeFrame *frame)
+add_in_order (SondeHeap *self,
+              const SondeFrame *frame,
+              gboolean is_logged,
+              SondeHeapLogStack *stack)
 {
   SondeHeapOrder *order = &self->order;
-  FramePlace entry = { .time_ns = frame->time_ns, .offset = order->frames->len };
+  FramePlace entry = { .time_ns = frame->time_ns,
+                       .offset = order->frames->len,
+                       .is_logged = (guint32) is_logged };
 
-  g_byte_array_append (order->frames, (const guint8 *) frame, frame->len);
+  g_byte_array_append (order->frames, (const guint8 *) frame,
+                       frame->len - (is_logged ? sizeof stack : 0));
+  if (is_logged)
+    g_byte_array_append (order->frames, (const guint8 *) &stack, sizeof stack);
+  if (stack != NULL)
+    sonde_heap_log_stack_ref (stack);
   g_array_append_val (order->entries, entry);
   if (order->frames->len >= ORDER_CAPACITY_BYTES)
     hand_on (self, SONDE_HEAP_WINDOW_BYTES);
@@ -235,9 +273,35 @@ read_interval (SondeHeap *self)
 /* --- the whole --- */
 
 static void
-take_logged (const SondeFrame *frame, gpointer user_data)
+take_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
 {
-  sonde_heap_add_frame (user_data, frame);
+  SondeHeap *self = user_data;
+  SondeFrameAllocation waiting = *event;
+
+  sonde_heap_tracker_ensure_thread (self->tracker, event->frame.pid, event->tid);
+  waiting.frame.len = sizeof waiting + sizeof stack;
+  if (stack != NULL && stack->n_told == 0)
+    self->order.stack_words += sizeof *stack / sizeof (guint64) + stack->n_addrs;
+  add_in_order (self, &waiting.frame, TRUE, stack);
+  /* The reader may have forgotten what waits here. Events of the log are in order already. */
+  if (self->order.stack_words > MAX_STACK_WORDS)
+    {
+      hand_on (self, 0);
+      self->order.stack_words = 0;
+    }
+}
+
+/* Nobody hands on what waits. */
+static void
+drop_logged (SondeHeapOrder *self)
+{
+  for (guint i = 0; i < self->entries->len; i++)
+    {
+      const FramePlace *entry = &g_array_index (self->entries, FramePlace, i);
+
+      if (entry->is_logged)
+        sonde_heap_log_stack_unref (stack_of (self, entry));
+    }
 }
 
 /* Moments that are not wanted, and those of foreign captures: any. */
@@ -288,6 +352,7 @@ sonde_heap_free (SondeHeap *self)
 {
   if (self == NULL)
     return;
+  drop_logged (&self->order);
   g_clear_pointer (&self->order.frames, g_byte_array_unref);
   g_clear_pointer (&self->order.spare, g_byte_array_unref);
   g_array_unref (self->order.entries);
@@ -314,13 +379,13 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
     case SONDE_FRAME_ALLOCATION:
       sonde_heap_tracker_ensure_thread (self->tracker, frame->pid,
                                         ((const SondeFrameAllocation *) frame)->tid);
-      add_in_order (self, frame);
+      add_in_order (self, frame, FALSE, NULL);
       break;
     case SONDE_FRAME_PROCESS:
     case SONDE_FRAME_MAP:
     case SONDE_FRAME_FORK:
     case SONDE_FRAME_EXIT:
-      add_in_order (self, frame);
+      add_in_order (self, frame, FALSE, NULL);
       break;
     case SONDE_FRAME_METADATA:
       sonde_capture_model_add_frame (self->model, frame);

@@ -21,6 +21,7 @@ typedef struct
   GByteArray *spare;  /* empty */
   GArray *entries;    /* FramePlace */
   GArray *scratch;    /* as long as entries when they are sorted */
+  gsize stack_words;  /* of the log that were told since all was handed on */
   gint64 newest_ns;   /* of what was handed on */
   guint64 n_late;     /* events that could not be put in order of time */
 } SondeHeapOrder;

@@ -99,9 +99,9 @@ counter_free (gpointer data)
 }
 
 static void
-take_logged (const SondeFrame *frame, gpointer user_data)
+take_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
 {
-  sonde_capture_model_add_frame (user_data, frame);
+  sonde_capture_model_add_logged (user_data, event, stack);
 }
 
 SondeCaptureModel *
@@ -532,8 +532,28 @@ add_sample (SondeCaptureModel *self, const SondeFrameSample *frame)
   self->funcs.sample (&sample, self->user_data);
 }
 
+/* Returns: whether the stack is met for the first time, or as if it were */
+static gboolean
+find_stack (SondeCaptureModel *self,
+            Space *space,
+            const SondeModelAllocation *allocation,
+            const SondeFrameStack *stack,
+            SondeCachedStack *known)
+{
+  if (sonde_stack_cache_lookup (self->stacks, allocation->process, stack, known))
+    return FALSE;
+  locate_stack (self, space, allocation->pid, stack);
+  sonde_stack_cache_add (self->stacks, allocation->process, stack, self->stack, known);
+  return TRUE;
+}
+
+/* @place: (nullable): of the stack */
 static void
-add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
+add_allocation (SondeCaptureModel *self,
+                const SondeFrameAllocation *frame,
+                const guint8 *addrs,
+                guint n_addrs,
+                SondeStackPlace *place)
 {
   Space *space = ensure_space (self, frame->frame.pid);
   SondeModelAllocation allocation = {
@@ -550,22 +570,34 @@ add_allocation (SondeCaptureModel *self, const SondeFrameAllocation *frame)
     return;
   if (frame->size_bytes > 0)
     {
-      SondeFrameStack stack
-          = { (const guint8 *) frame + sizeof *frame, frame->n_addrs, TRUE, space->generation };
+      const SondeFrameStack stack = { addrs, n_addrs, TRUE, space->generation };
       SondeCachedStack known;
 
-      allocation.is_new_stack
-          = !sonde_stack_cache_lookup (self->stacks, allocation.process, &stack, &known);
-      if (allocation.is_new_stack)
+      if (place == NULL
+          || !sonde_stack_cache_recall (self->stacks, allocation.process, space->generation, place,
+                                        &known))
         {
-          locate_stack (self, space, frame->frame.pid, &stack);
-          sonde_stack_cache_add (self->stacks, allocation.process, &stack, self->stack, &known);
+          allocation.is_new_stack = find_stack (self, space, &allocation, &stack, &known);
+          if (place != NULL)
+            *place = sonde_stack_cache_place (self->stacks, allocation.process, space->generation,
+                                              &known);
         }
       allocation.stack = known.number;
       allocation.locations = known.locations;
       allocation.n_locations = known.n_locations;
     }
   self->funcs.allocation (&allocation, self->user_data);
+}
+
+void
+sonde_capture_model_add_logged (SondeCaptureModel *self,
+                                const SondeFrameAllocation *event,
+                                SondeHeapLogStack *stack)
+{
+  if (stack != NULL)
+    add_allocation (self, event, (const guint8 *) stack->addrs, stack->n_addrs, &stack->place);
+  else
+    add_allocation (self, event, NULL, 0, NULL);
 }
 
 /* A name replaces the older one of the same address. */
@@ -663,7 +695,9 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       add_sample (self, (const SondeFrameSample *) frame);
       break;
     case SONDE_FRAME_ALLOCATION:
-      add_allocation (self, (const SondeFrameAllocation *) frame);
+      add_allocation (self, (const SondeFrameAllocation *) frame,
+                      (const guint8 *) frame + sizeof (SondeFrameAllocation),
+                      ((const SondeFrameAllocation *) frame)->n_addrs, NULL);
       break;
     case SONDE_FRAME_MAP:
       add_map (self, (const SondeFrameMap *) frame);

@@ -158,6 +158,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureModel, sonde_capture_model_free)
 /* @frame: accepted by sonde_frame_check() */
 void sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame);
 
+/* An event of a heap log that was kept back: as an ALLOCATION frame with that stack. */
+void sonde_capture_model_add_logged (SondeCaptureModel *self,
+                                     const SondeFrameAllocation *event,
+                                     SondeHeapLogStack *stack);
+
 /* What is left of the limits; who keeps things of the model takes of it, too. */
 SondeBudget *sonde_capture_model_budget (const SondeCaptureModel *self);
 

@@ -44,9 +44,8 @@ append_string (GString *out, const char *key, const char *value, gssize max)
 
 /* @addrs: of a packed struct, hence no pointer to numbers */
 static void
-append_addresses (GString *out, const void *addrs, guint n_addrs)
+append_each_address (GString *out, const void *addrs, guint n_addrs)
 {
-  g_string_append_printf (out, " n=%u", n_addrs);
   for (guint i = 0; i < n_addrs; i++)
     {
       guint64 address;
@@ -54,6 +53,20 @@ append_addresses (GString *out, const void *addrs, guint n_addrs)
       memcpy (&address, (const guint8 *) addrs + i * sizeof address, sizeof address);
       g_string_append_printf (out, " " HEX, address);
     }
+}
+
+static void
+append_addresses (GString *out, const void *addrs, guint n_addrs)
+{
+  g_string_append_printf (out, " n=%u", n_addrs);
+  append_each_address (out, addrs, n_addrs);
+}
+
+static void
+append_allocation (GString *out, const SondeFrameAllocation *frame)
+{
+  g_string_append_printf (out, " tid=%d address=" HEX " size=%" G_GINT64_FORMAT, frame->tid,
+                          frame->address, (gint64) frame->size_bytes);
 }
 
 static void
@@ -190,9 +203,7 @@ append_body (SondeFrameText *self, GString *out, const SondeFrame *frame)
       {
         const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
 
-        g_string_append_printf (out, " tid=%d address=" HEX " size=%" G_GINT64_FORMAT,
-                                allocation->tid, allocation->address,
-                                (gint64) allocation->size_bytes);
+        append_allocation (out, allocation);
         append_addresses (out, allocation->addrs, allocation->n_addrs);
         break;
       }
@@ -220,12 +231,34 @@ sonde_frame_text_append_header (GString *out, const SondeFileHeader *header)
                           (gint64) header->time_ns, (gint64) header->end_time_ns);
 }
 
-void
-sonde_frame_text_append (SondeFrameText *self, GString *out, const SondeFrame *frame)
+static void
+append_head (GString *out, const SondeFrame *frame)
 {
   g_string_append_printf (out, "%s time=%" G_GINT64_FORMAT " cpu=%d pid=%d",
                           sonde_frame_type_to_string (frame->type), (gint64) frame->time_ns,
                           frame->cpu, frame->pid);
+}
+
+void
+sonde_frame_text_append_logged (GString *out,
+                                const SondeFrameAllocation *event,
+                                const SondeHeapLogStack *stack)
+{
+  append_head (out, &event->frame);
+  append_allocation (out, event);
+  if (stack == NULL)
+    g_string_append (out, " n=0");
+  else
+    g_string_append_printf (out, " n=%u stack=%" G_GUINT64_FORMAT, stack->n_addrs, stack->number);
+  if (stack != NULL && stack->n_told == 0)
+    append_each_address (out, stack->addrs, stack->n_addrs);
+  g_string_append_c (out, '\n');
+}
+
+void
+sonde_frame_text_append (SondeFrameText *self, GString *out, const SondeFrame *frame)
+{
+  append_head (out, frame);
   append_body (self, out, frame);
   g_string_append_c (out, '\n');
 }

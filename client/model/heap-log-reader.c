@@ -4,10 +4,16 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "client/base/id-map.h"
+
 #define KIND_MASK   ((1u << SONDE_HEAP_LOG_KIND_BITS) - 1)
 #define MAX_DEPTH   1024
 #define MAX_TICK_NS 1000000000u
 #define MAX_BLOCKS  (UINT64_C (1) << 56) /* whose addresses are apart from a program's */
+
+/* What stacks that are made may have in all; then they are forgotten. */
+#define MAX_STACK_WORDS (8u << 20)
+#define STACK_WORDS     (sizeof (SondeHeapLogStack) / sizeof (guint64))
 
 typedef struct
 {
@@ -18,6 +24,8 @@ typedef struct
 typedef struct
 {
   guint64 size_bytes;
+  SondeHeapLogStack *stack; /* that came last, of process @pid; NULL: none yet */
+  gint32 pid;
   guint32 node;
 } LogSize;
 
@@ -43,6 +51,8 @@ struct SondeHeapLogReader
   SondeHeapLabel label; /* of the segment that comes */
   GByteArray *packed;   /* of it, so far */
   gboolean is_open;     /* more of it is to come */
+  guint64 at_bytes;     /* where it begins in the log */
+  guint64 n_bytes;      /* of the log, so far */
   guint8 *plain;        /* room for the largest; NULL: none came yet */
 
   gboolean is_synced; /* all of the epoch was read */
@@ -54,13 +64,21 @@ struct SondeHeapLogReader
   GArray *threads;
   guint64 n_blocks;
 
-  gsize stack; /* the size whose stack the event has, + 1 */
-  union
-  {
-    SondeFrameAllocation frame;
-    guint64 words[(sizeof (SondeFrameAllocation) + MAX_DEPTH * sizeof (guint64)) / 8];
-  } event;
+  GPtrArray *stacks;     /* SondeHeapLogStack: of the epoch */
+  SondeIdMap *stack_ids; /* process, node → index in stacks */
+  gsize n_stack_words;   /* that they take */
+  guint64 n_stacks;      /* ever */
+  guint64 n_made;        /* frames of these */
+  guint64 n_may_be_made;
+  SondeFrameAllocation event;
 };
+
+void
+sonde_heap_log_stack_unref (SondeHeapLogStack *self)
+{
+  if (self != NULL && --self->n_references == 0)
+    g_free (self);
+}
 
 SondeHeapLogReader *
 sonde_heap_log_reader_new (SondeHeapLogReaderFunc func, gpointer user_data)
@@ -74,6 +92,9 @@ sonde_heap_log_reader_new (SondeHeapLogReaderFunc func, gpointer user_data)
   self->nodes = g_array_new (FALSE, FALSE, sizeof (LogNode));
   self->sizes = g_array_new (FALSE, FALSE, sizeof (LogSize));
   self->threads = g_array_new (FALSE, FALSE, sizeof (LogThread));
+  self->stacks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_heap_log_stack_unref);
+  self->stack_ids = sonde_id_map_new ();
+  self->n_may_be_made = SONDE_HEAP_LOG_FREE_MADE;
   return self;
 }
 
@@ -88,6 +109,8 @@ sonde_heap_log_reader_free (SondeHeapLogReader *self)
   g_array_unref (self->nodes);
   g_array_unref (self->sizes);
   g_array_unref (self->threads);
+  g_ptr_array_unref (self->stacks);
+  sonde_id_map_free (self->stack_ids);
   g_free (self);
 }
 
@@ -103,7 +126,10 @@ give_up (SondeHeapLogReader *self, guint64 n_left, const char *fault)
 {
   self->counts.n_unreadable += n_left;
   if (self->counts.fault == NULL)
-    self->counts.fault = fault;
+    {
+      self->counts.fault = fault;
+      self->counts.fault_at_bytes = self->at_bytes;
+    }
   self->is_synced = FALSE;
 }
 
@@ -191,7 +217,7 @@ read_sizes (SondeHeapLogReader *self, Column *column)
           || size_bytes == 0 || size_bytes > G_MAXINT64
           || self->sizes->len >= SONDE_HEAP_LOG_MAX_SIZES)
         return FALSE;
-      size = (LogSize){ size_bytes, (guint32) node };
+      size = (LogSize){ .size_bytes = size_bytes, .node = (guint32) node };
       g_array_append_val (self->sizes, size);
     }
   return TRUE;
@@ -217,17 +243,25 @@ read_threads (SondeHeapLogReader *self, Column *column)
 
 /* --- events --- */
 
-/* Has the event the size's stack, leaf first. */
 static void
-walk (SondeHeapLogReader *self, gsize number)
+forget_stacks (SondeHeapLogReader *self)
 {
-  SondeFrameAllocation *frame = &self->event.frame;
-  guint64 *addrs = self->event.words + sizeof *frame / sizeof (guint64);
-  guint32 node = g_array_index (self->sizes, LogSize, number).node;
+  for (guint i = 0; i < self->sizes->len; i++)
+    g_array_index (self->sizes, LogSize, i).stack = NULL;
+  g_ptr_array_set_size (self->stacks, 0);
+  sonde_id_map_free (self->stack_ids);
+  self->stack_ids = sonde_id_map_new ();
+  self->n_stack_words = 0;
+}
+
+/* NULL: that would be more than a log may want. */
+static SondeHeapLogStack *
+make_stack (SondeHeapLogReader *self, guint32 node)
+{
+  guint64 addrs[MAX_DEPTH];
+  SondeHeapLogStack *stack;
   guint n = 0;
 
-  if (self->stack == number + 1)
-    return;
   for (; node != 0 && n < MAX_DEPTH; n++)
     {
       const LogNode *at = &g_array_index (self->nodes, LogNode, node - 1);
@@ -235,36 +269,67 @@ walk (SondeHeapLogReader *self, gsize number)
       addrs[n] = g_array_index (self->pcs, guint64, at->pc);
       node = at->caller;
     }
-  frame->n_addrs = (guint16) n;
-  self->stack = number + 1;
+  if (n > self->n_may_be_made - self->n_made)
+    return NULL;
+  self->n_made += n;
+  stack = g_malloc (sizeof *stack + n * sizeof *addrs);
+  *stack = (SondeHeapLogStack){ .n_references = 1, .n_addrs = n, .number = ++self->n_stacks };
+  memcpy (stack->addrs, addrs, n * sizeof *addrs);
+  return stack;
 }
 
-/* @size: its number + 1; 0: it is a free */
-static void
-tell (SondeHeapLogReader *self, const LogThread *thread, guint64 address, gsize size)
+/* Of who allocates. NULL: as make_stack() */
+static SondeHeapLogStack *
+ensure_stack (SondeHeapLogReader *self, gint32 pid, LogSize *size)
 {
-  SondeFrameAllocation *frame = &self->event.frame;
-  SondeFrameAllocation freed;
+  guint64 key = (guint64) (guint32) pid << 32 | size->node;
+  SondeHeapLogStack *stack;
+  guint32 index;
 
+  if (size->stack != NULL && size->pid == pid)
+    return size->stack;
+  if (sonde_id_map_lookup (self->stack_ids, key, &index))
+    stack = g_ptr_array_index (self->stacks, index);
+  else
+    {
+      if (self->n_stack_words >= MAX_STACK_WORDS)
+        forget_stacks (self);
+      stack = make_stack (self, size->node);
+      if (stack == NULL)
+        return NULL;
+      self->n_stack_words += STACK_WORDS + stack->n_addrs;
+      sonde_id_map_set (self->stack_ids, key, self->stacks->len);
+      g_ptr_array_add (self->stacks, stack);
+    }
+  size->stack = stack;
+  size->pid = pid;
+  return stack;
+}
+
+/* @size: NULL: it is a free. FALSE: its stack is too much. */
+static gboolean
+tell (SondeHeapLogReader *self, const LogThread *thread, guint64 address, LogSize *size)
+{
+  SondeFrameAllocation *event = &self->event;
+  SondeHeapLogStack *stack = NULL;
+
+  if (size != NULL && self->func != NULL)
+    {
+      stack = ensure_stack (self, thread->pid, size);
+      if (stack == NULL)
+        return FALSE;
+    }
   self->counts.n_told++;
   if (self->func == NULL)
-    return;
-  frame->frame.pid = thread->pid;
-  frame->tid = thread->tid;
-  frame->address = address;
-  if (size == 0)
-    {
-      freed = *frame;
-      freed.frame.len = sizeof freed;
-      freed.size_bytes = 0;
-      freed.n_addrs = 0;
-      self->func (&freed.frame, self->user_data);
-      return;
-    }
-  walk (self, size - 1);
-  frame->size_bytes = (gint64) g_array_index (self->sizes, LogSize, size - 1).size_bytes;
-  frame->frame.len = (guint16) (sizeof *frame + frame->n_addrs * sizeof (guint64));
-  self->func (&frame->frame, self->user_data);
+    return TRUE;
+  event->frame.pid = thread->pid;
+  event->tid = thread->tid;
+  event->address = address;
+  event->size_bytes = size != NULL ? (gint64) size->size_bytes : 0;
+  self->func (event, stack, self->user_data);
+  if (stack != NULL)
+    stack->n_told++;
+  return TRUE;
 }
 
 /* When the next step of time is. */
@@ -346,25 +411,25 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
         return "it has more events than it says";
       if (!advance (clock))
         return "its times are wrong";
-      self->event.frame.frame.time_ns = clock->time_ns;
+      self->event.frame.time_ns = clock->time_ns;
       if (kind == SONDE_HEAP_LOG_OTHER)
         {
           if (other != SONDE_HEAP_LOG_UNKNOWN)
             return "there is no such event";
-          tell (self, thread, operand, 0);
+          tell (self, thread, operand, NULL);
         }
       else if (kind == SONDE_HEAP_LOG_NEAR)
         {
           last += unfold (operand);
           if (last == 0 || last > self->n_blocks)
             return "a block is not there";
-          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (last), 0);
+          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (last), NULL);
         }
       else if (kind == SONDE_HEAP_LOG_FREE)
         {
           if (operand == 0 || operand > self->n_blocks)
             return "a block is not there";
-          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (self->n_blocks - operand + 1), 0);
+          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (self->n_blocks - operand + 1), NULL);
         }
       else
         {
@@ -374,7 +439,9 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
             return "it has too many blocks";
           number = replaced != 0 ? self->n_blocks - replaced + 1 : ++self->n_blocks;
           replaced = 0;
-          tell (self, thread, SONDE_HEAP_LOG_ADDRESS (number), (gsize) operand + 1);
+          if (!tell (self, thread, SONDE_HEAP_LOG_ADDRESS (number),
+                     &g_array_index (self->sizes, LogSize, operand)))
+            return "its stacks are more than it has bytes for";
         }
     }
   return self->counts.n_told == n_promised ? NULL : "it has fewer events than it says";
@@ -415,6 +482,7 @@ read_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
 
   if (header.sequence == 0)
     {
+      forget_stacks (self);
       g_array_set_size (self->pcs, 0);
       g_array_set_size (self->nodes, 0);
       g_array_set_size (self->sizes, 0);
@@ -427,7 +495,6 @@ read_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
       || GUINT32_FROM_LE (header.sequence) != self->next)
     return "one before it is missing";
   self->next++;
-  self->stack = 0;
   if (!read_pcs (self, &columns[SONDE_HEAP_COLUMN_PCS])
       || !read_nodes (self, &columns[SONDE_HEAP_COLUMN_NODES])
       || !read_sizes (self, &columns[SONDE_HEAP_COLUMN_SIZES])
@@ -435,9 +502,9 @@ read_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
     return "a definition is wrong";
 
   self->n_blocks = GUINT64_FROM_LE (header.n_before);
-  memset (&self->event.frame, 0, sizeof self->event.frame);
-  self->event.frame.frame.type = SONDE_FRAME_ALLOCATION;
-  self->event.frame.frame.cpu = -1;
+  self->event = (SondeFrameAllocation){
+    .frame = { .len = sizeof self->event, .type = SONDE_FRAME_ALLOCATION, .cpu = -1 }
+  };
   clock.time_ns = GINT64_FROM_LE (header.time_ns);
   clock.column = columns[SONDE_HEAP_COLUMN_TIMES];
   return read_events (self, &columns[SONDE_HEAP_COLUMN_EVENTS], &clock);
@@ -448,10 +515,14 @@ unpack (SondeHeapLogReader *self)
 {
   const guint64 n_before = self->counts.n_told;
   unsigned long long plain_bytes = ZSTD_getFrameContentSize (self->packed->data, self->packed->len);
+  guint64 log_bytes = sizeof self->label + self->packed->len;
   const char *fault = "it cannot be unpacked";
 
+  self->n_may_be_made += log_bytes * SONDE_HEAP_LOG_MAX_MADE;
+  if (self->label.n_events > log_bytes * SONDE_HEAP_LOG_MAX_DENSITY)
+    fault = "it says more events than it has bytes for";
   /* An error is more than the largest. */
-  if (plain_bytes <= SONDE_HEAP_LOG_MAX_BYTES)
+  else if (plain_bytes <= SONDE_HEAP_LOG_MAX_BYTES)
     {
       if (self->plain == NULL)
         self->plain = g_malloc (SONDE_HEAP_LOG_MAX_BYTES);
@@ -487,6 +558,7 @@ begin_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
   g_byte_array_set_size (self->packed, 0);
   self->counts.n_events += label.n_events;
   self->label = label;
+  self->at_bytes = self->n_bytes;
   self->is_open = TRUE;
   return TRUE;
 }
@@ -506,6 +578,7 @@ sonde_heap_log_reader_add (SondeHeapLogReader *self, const SondeFrame *frame)
       bytes += sizeof self->label;
       size_bytes -= sizeof self->label;
     }
+  self->n_bytes += chunk->data_len;
   if (!self->is_open)
     {
       /* what it goes on with is missing, which was counted if its beginning came */

@@ -124,7 +124,8 @@ sonde_verdict_to_string (SondeVerdict verdict)
   return texts[verdict];
 }
 
-static void check_logged (const SondeFrame *frame, gpointer user_data);
+static void
+check_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data);
 
 SondeLedgerCheck *
 sonde_ledger_check_new (void)
@@ -184,12 +185,12 @@ check_addresses (SondeLedgerCheck *self, const void *addrs, guint n_addrs)
     }
 }
 
+/* A name that came before the first event of a stack is before all others, too. */
 static void
-check_logged (const SondeFrame *frame, gpointer user_data)
+check_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
 {
-  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
-
-  check_addresses (user_data, allocation->addrs, allocation->n_addrs);
+  if (stack != NULL && stack->n_told == 0)
+    check_addresses (user_data, stack->addrs, stack->n_addrs);
 }
 
 /* Kernel threads and samples of the kernel alone need no mapping. */
@@ -424,6 +425,11 @@ check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
                       > self->counters.values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
   SondeVerdict verdict = has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED;
 
+  g_autofree char *where
+      = counts->fault != NULL
+            ? g_strdup_printf (", at byte %" G_GUINT64_FORMAT " of the log", counts->fault_at_bytes)
+            : g_strdup ("");
+
   /* A capture that was cut short, or that grows, may end in a segment. */
   if (self->last_set != SONDE_LEDGER_ALL && counts->n_unreadable == 0)
     verdict = SONDE_VERDICT_OPEN;
@@ -438,9 +444,10 @@ check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
   else
     add_finding (findings, verdict, "heap log",
                  g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-                                  " events cannot be read, first of a segment: %s",
+                                  " events cannot be read, first of a segment: %s%s",
                                   counts->n_events - counts->n_told, counts->n_events,
-                                  counts->fault != NULL ? counts->fault : "its end is missing"));
+                                  counts->fault != NULL ? counts->fault : "its end is missing",
+                                  where));
 }
 
 GPtrArray *

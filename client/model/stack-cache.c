@@ -176,7 +176,8 @@ struct SondeStackCache
   GArray *addrs;     /* guint64, of all entries */
   GArray *locations; /* guint32, of all entries */
   guint64 secret;
-  guint32 hash; /* of the stack that was not there */
+  guint32 hash;  /* of the stack that was not there */
+  guint32 round; /* counts up from 1 with each beginning */
 };
 
 /* What is looked for. */
@@ -230,6 +231,7 @@ sonde_stack_cache_new (void)
   self->locations = g_array_sized_new (FALSE, FALSE, sizeof (guint32), numbers.n_first_slots);
   self->table.seed = sonde_hash_seed ();
   self->secret = sonde_hash (self->table.seed, 1);
+  self->round = 1;
   return self;
 }
 
@@ -297,6 +299,28 @@ sonde_stack_cache_lookup (SondeStackCache *self,
   return TRUE;
 }
 
+gboolean
+sonde_stack_cache_recall (const SondeStackCache *self,
+                          guint process,
+                          guint32 generation,
+                          const SondeStackPlace *place,
+                          SondeCachedStack *known)
+{
+  if (place->round != self->round || place->process != process || place->generation != generation)
+    return FALSE;
+  tell (self, place->number, known);
+  return TRUE;
+}
+
+SondeStackPlace
+sonde_stack_cache_place (const SondeStackCache *self,
+                         guint process,
+                         guint32 generation,
+                         const SondeCachedStack *known)
+{
+  return (SondeStackPlace){ self->round, generation, process, known->number };
+}
+
 void
 sonde_stack_cache_add (SondeStackCache *self,
                        guint process,
@@ -316,6 +340,7 @@ sonde_stack_cache_add (SondeStackCache *self,
       g_array_set_size (self->entries, 0);
       g_array_set_size (self->addrs, 0);
       g_array_set_size (self->locations, 0);
+      self->round++;
     }
   entry.first_addr = self->addrs->len;
   entry.first_location = self->locations->len;

@@ -56,6 +56,15 @@ typedef struct
   gsize n_locations;
 } SondeCachedStack;
 
+/* Where a stack was found last, for who has the same one again; all 0: nowhere yet. */
+typedef struct
+{
+  guint32 round; /* of the cache */
+  guint32 generation;
+  guint32 process;
+  guint32 number;
+} SondeStackPlace;
+
 SondeStackCache *sonde_stack_cache_new (void);
 void sonde_stack_cache_free (SondeStackCache *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStackCache, sonde_stack_cache_free)
@@ -69,6 +78,19 @@ gboolean sonde_stack_cache_lookup (SondeStackCache *self,
                                    guint process,
                                    const SondeFrameStack *stack,
                                    SondeCachedStack *known);
+
+/* The same, of the stack whose place that is: takes no time for its addresses. */
+gboolean sonde_stack_cache_recall (const SondeStackCache *self,
+                                   guint process,
+                                   guint32 generation,
+                                   const SondeStackPlace *place,
+                                   SondeCachedStack *known);
+
+/* The place of the stack that is @known, which belongs to @process. */
+SondeStackPlace sonde_stack_cache_place (const SondeStackCache *self,
+                                         guint process,
+                                         guint32 generation,
+                                         const SondeCachedStack *known);
 
 /* Adds what sonde_stack_cache_lookup() was just asked for, and did not have. @locations: copied */
 void sonde_stack_cache_add (SondeStackCache *self,

@@ -153,8 +153,10 @@ static const struct
   { "memory-wait", 0, 0, G_OPTION_ARG_CALLBACK, set_memory_wait,
     "It may wait so long instead of losing some (100000)", "US", RECORD | START,
     AT (memory_wait_us), "memory-wait", "u" },
+  { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "log, or events: what Sysprof reads (log)",
+    "DETAIL", RECORD, AT (memory_detail), "memory-detail", "s" },
   { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "events, or log: a small file (events)",
-    "DETAIL", RECORD | START, OTHER, "memory-detail", "s" },
+    "DETAIL", START, OTHER, "memory-detail", "s" },
   { "collectors", 0, 0, G_OPTION_ARG_NONE, NULL, "Marks and counters of running programs, too",
     NULL, RECORD | START, OTHER, "collectors", "true" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,
@@ -272,6 +274,9 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
                         (const GOptionEntry *) (void *) entries->data, TRUE, self))
     return FALSE;
   sonde_record_options_take_command (self, *argc, *argv);
+  /* The service's own default is for whoever reads its streams: ALLOCATION frames. */
+  if (self->memory != NULL && self->memory_detail == NULL)
+    self->memory_detail = g_strdup ("log");
   return sonde_record_options_check (self, "record");
 }
 

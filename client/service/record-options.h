@@ -37,6 +37,7 @@ typedef struct
   double seconds;
   gboolean no_symbols;
   char *memory;             /* "all", "sampled"; NULL: off */
+  char *memory_detail;      /* of record; NULL: the service's default */
   gboolean has_memory_wait; /* else the service's default */
   int memory_wait_us;
   char **counters;                                    /* NULL: none */

@@ -121,7 +121,7 @@ def tell_losses(dump):
 
 
 def count_blocks(dump, size):
-    return len(re.findall(rf'^ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
+    return len(re.findall(rf'^ *ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
 
 
 def join_and_leave(service, sondectl, user, program, *arguments):

@@ -52,6 +52,19 @@ def stored(data):
     return struct.pack('<IBI', 0xFD2FB528, 0xA0, len(data)) + struct.pack('<I', 1 | len(data) << 3)[:3] + data
 
 
+def dense():
+    """32,768 blocks of a stack 1,200 deep, in a zstd block that repeats a byte; and what fills it up, of 7 bytes."""
+    columns = [leb(fold(0x401010)), leb(*[part for i in range(1200) for part in (i, 0)]), leb(1200, 9), leb(42, 42), leb(3)]
+    sizes = [len(column) for column in columns]
+    sizes[-1] += 1 << 15
+    begin = struct.pack('<IIIIqQ6I', 1, 0, 0, 1000, 2000, 0, *sizes, 0) + b''.join(columns)
+    packed = struct.pack('<IBI', 0xFD2FB528, 0xA0, len(begin) + (1 << 15)) + struct.pack('<I', len(begin) << 3)[:3] + begin
+    packed += struct.pack('<I', 1 << 15 << 3 | 3)[:3] + b'\0'
+    packed += struct.pack('<II', 0x184D2A54, 7) + bytes(7)
+    data = struct.pack('<IIII', 0x184D2A53, 8, 1 << 15, len(packed)) + packed
+    return [frames.chunk(len(data), data, 0, b'sonde/heap.v1.zst')]
+
+
 def segment(events, n_events, times=(), sequence=0, epoch=0, n_before=0, tick=1000, version=1, lie=0, stolen=0, label=None,
             pcs=(0x401010, 0x1000), nodes=(0, 0, 1, 1), sizes=(2, 100, 1, 50, 0, 7), threads=(42, 42, 42, 43)):
     """Of the log, in FILE_CHUNK frames; @lie is added to the bytes of the last column, @stolen are missing at the end."""
@@ -90,6 +103,7 @@ def logs():
         'unpackable': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 6, 100)),
         'label': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 9, 6, 100)),
         'promise': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 2**20, 100)),
+        'dense': dense(), 'too-dense': segment(usual, 2**18),
         'unfinished': segment(usual, 6)[:1], 'unbegun': segment(usual, 6)[1:],
     }
 

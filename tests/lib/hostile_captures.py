@@ -325,6 +325,27 @@ def deep_allocations():
         yield allocation(0x10000 + 16 * i, 64, random_addresses(source, 4000))
 
 
+def zstd_block(kind, n_bytes, data, is_last=0):
+    """@kind: 0 has its bytes, 1 one that is repeated"""
+    return struct.pack('<I', n_bytes << 3 | kind << 1 | is_last)[:3] + data
+
+
+def heap_log():
+    """a heap log of 3 KiB that has 16,384 blocks, of a stack 1,000 deep"""
+    blocks = 1 << 14
+    nodes = b''.join(bytes([i & 127 | 128, i >> 7, 0]) for i in range(1000))
+    columns = [b'\x02', nodes, b'\xe8\x07\x09', b'\x01\x01', b'\x03']
+    yield process()
+    for epoch in range(1):
+        sizes = [len(column) for column in columns]
+        sizes[-1] += blocks
+        begin = struct.pack('<IIIIqQ6I', 1, epoch, 0, 1000, 2000, epoch * blocks, *sizes, 0) + b''.join(columns)
+        packed = struct.pack('<IBI', 0xFD2FB528, 0xA0, len(begin) + blocks) + zstd_block(0, len(begin), begin)
+        packed += zstd_block(1, blocks // 2, b'\0') + zstd_block(1, blocks // 2, b'\0', 1)
+        label = struct.pack('<IIII', 0x184D2A53, 8, blocks, len(packed))
+        yield embedded(b'sonde/heap.v1.zst', label + packed)
+
+
 def heaps_of_forks():
     """a heap of 300,000 blocks and children that each allocate in it"""
     yield process(b'first', 10)
@@ -351,7 +372,8 @@ def tiny_frames():
 ALL = [random_stacks, processes, mappings,
        forked_stacks, growing_stacks, tiny_samples, threads, process_names, nested_mappings, long_paths, fork_chain,
        fork_storm, real_files, long_names, many_names, colliding_names, symbols, embedded_files, counters,
-       counter_values, marks, metadata, allocations, deep_allocations, heaps_of_forks, backwards, tiny_frames]
+       counter_values, marks, metadata, allocations, deep_allocations, heap_log,
+       heaps_of_forks, backwards, tiny_frames]
 
 
 def write(make, path):

@@ -11,6 +11,7 @@ NAMES = {1: 'TIMESTAMP', 2: 'SAMPLE', 3: 'MAP', 4: 'PROCESS', 5: 'FORK', 6: 'EXI
          8: 'CTRDEF', 9: 'CTRSET', 10: 'MARK', 11: 'METADATA', 12: 'LOG', 13: 'FILE_CHUNK',
          14: 'ALLOCATION', 15: 'OVERLAY'}
 JIT_BASE = 0xE000000000000000
+HEAP_LOG, HEAP_LABEL_MAGIC = 'sonde/heap.v1.zst', 0x184D2A53
 # Of the ledger, and the ends of stacks that are not whole.
 LOSSES = ('lost-kernel', 'lost-ring', 'lost-queue', 'stream-lost', 'stream-samples-lost')
 MARKERS = ('[stack truncated]', '[no unwind data]', '[unwind error]', '[depth limit]')
@@ -88,6 +89,7 @@ class Capture:
             raise ValueError(f'{path} is no capture of this machine')
         self.counts = collections.Counter()
         self.meanings = Meanings() if with_meanings else None
+        self.n_logged = 0  # events of the heap log
         self.samples = []
         self.logs = []  # texts
         self.log_times = []  # of these, ns
@@ -142,6 +144,9 @@ class Capture:
         elif kind == 'FILE_CHUNK':
             size = struct.unpack_from('<H', frame, 26)[0]
             self.files[c_string(frame[28:284])] += frame[284:284 + size]
+            label = struct.unpack_from('<4I', frame, 284) if size >= 16 else (0,)
+            if c_string(frame[28:284]) == HEAP_LOG and label[0] == HEAP_LABEL_MAGIC:
+                self.n_logged += label[2]
 
     def made_by(self, name):
         """FORK frames of the processes that were called so, by command line or alone, when they were last named."""

@@ -54,7 +54,7 @@ def test_compilers(system):
     ledger, output, told = record(system, 'build.syscap', '--memory', '--', 'make', '-B', '-s', f'-j{N_COMPILERS}', '-C', folder)
     text = system.sondectl('dump', system.path('build.syscap'))
     compilers = {match[1] for match in re.finditer(r'^PROCESS .*pid=(\d+) .*cc1plus', text, re.M)}
-    allocating = {match[1] for match in re.finditer(r'^ALLOCATION .*pid=(\d+) ', text, re.M)}
+    allocating = {match[1] for match in re.finditer(r'^ *ALLOCATION .*pid=(\d+) ', text, re.M)}
     system.note(f'{ledger}, {len(compilers)} compilers, {len(allocating)} processes with blocks')
     check('got no ring' not in output + told, output + told, Fault)
     check(len(compilers) == N_COMPILERS and compilers <= allocating, f'{len(compilers & allocating)} of {len(compilers)} compilers')

@@ -78,7 +78,7 @@ def test_threads(system):
     n_threads, n_pairs = 100, 1000
     output, verify = record(system, 'threads.syscap', system.program('tests/system/leave-32-bit'), 'exit', str(n_threads), str(n_pairs))
     check(verify.returncode == 0 and 'none lost' in output, f'{output}{verify.stdout}')
-    n_events = system.dump_counts('threads.syscap')['ALLOCATION']
+    n_events = system.dump_counts('threads.syscap')['HEAP_LOG_EVENT']
     check(n_events >= 2 * n_threads * n_pairs, f'{n_events} events')
 
 

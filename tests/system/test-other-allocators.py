@@ -126,7 +126,7 @@ class Test:
         self.system.record('other.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', *command)
         path = self.system.path('other.syscap')
         text = self.system.sondectl('dump', path)
-        sizes = {size: len(re.findall(f'^ALLOCATION .* size={size} n=', text, re.M)) for size in (10, 100, 200, 300, 400)}
+        sizes = {size: len(re.findall(f'^ *ALLOCATION .* size={size} n=', text, re.M)) for size in (10, 100, 200, 300, 400)}
         notes = re.findall(r'^LOG .* domain="sonde-memory" message="(.*)"$', text, re.M)
         told = subprocess.run([self.system.program('client/sondectl'), 'heap', path], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=DEADLINE_S, check=False).stderr

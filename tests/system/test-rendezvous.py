@@ -33,7 +33,7 @@ def wander(system, *command):
 
 def count_sizes(system, name):
     sizes, of = {}, {}
-    for pid, address, size in re.findall(r'^ALLOCATION .*pid=(\d+) .*address=(\w+) size=(\d+)',
+    for pid, address, size in re.findall(r'^ *ALLOCATION .*pid=(\d+) .*address=(\w+) size=(\d+)',
                                          system.sondectl('dump', system.path(name)), re.M):
         if size == '0':
             size = of.pop((pid, address), None)

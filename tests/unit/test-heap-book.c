@@ -29,17 +29,16 @@ typedef struct
 } Fixture;
 
 static void
-take_event (const SondeFrame *frame, gpointer user_data)
+take_event (const SondeFrameAllocation *allocation, SondeHeapLogStack *stack, gpointer user_data)
 {
   Fixture *self = user_data;
-  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
-  Seen seen = { .time_ns = frame->time_ns,
+  Seen seen = { .time_ns = allocation->frame.time_ns,
                 .address = allocation->address,
                 .size_bytes = allocation->size_bytes,
-                .pid = frame->pid,
+                .pid = allocation->frame.pid,
                 .tid = allocation->tid,
-                .n_addrs = allocation->n_addrs,
-                .leaf = allocation->n_addrs > 0 ? allocation->addrs[0] : 0 };
+                .n_addrs = stack != NULL ? stack->n_addrs : 0,
+                .leaf = stack != NULL && stack->n_addrs > 0 ? stack->addrs[0] : 0 };
 
   self->n_told++;
   self->n_live += allocation->size_bytes > 0 ? 1 : (guint64) -1;

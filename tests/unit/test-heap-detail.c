@@ -11,9 +11,16 @@ typedef struct
 } Log;
 
 static void
-take_event (const SondeFrame *frame, gpointer user_data)
+take_event (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
 {
-  g_ptr_array_add (user_data, g_memdup2 (frame, frame->len));
+  guint n_addrs = stack != NULL ? stack->n_addrs : 0;
+  SondeFrameAllocation *frame = g_malloc0 (sizeof *event + n_addrs * sizeof (guint64));
+
+  *frame = *event;
+  frame->n_addrs = (guint16) n_addrs;
+  if (stack != NULL)
+    memcpy (frame->addrs, stack->addrs, n_addrs * sizeof (guint64));
+  g_ptr_array_add (user_data, frame);
 }
 
 static void
@@ -121,9 +128,9 @@ check_late_reader (void)
 }
 
 static void
-look_for_short (const SondeFrame *frame, gpointer user_data)
+look_for_short (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
 {
-  if (((const SondeFrameAllocation *) frame)->size_bytes == 24)
+  if (event->size_bytes == 24)
     *(gboolean *) user_data = TRUE;
 }
 

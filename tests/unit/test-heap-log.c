@@ -49,20 +49,22 @@ take_segment (const uint8_t *bytes, gsize size_bytes, guint n_events, gpointer u
 }
 
 static void
-take_event (const SondeFrame *frame, gpointer user_data)
+take_event (const SondeFrameAllocation *allocation, SondeHeapLogStack *stack, gpointer user_data)
 {
   Fixture *self = user_data;
-  const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
-  Event event = { .time_ns = frame->time_ns,
+  Event event = { .time_ns = allocation->frame.time_ns,
                   .address = allocation->address,
                   .size_bytes = allocation->size_bytes,
-                  .pid = frame->pid,
+                  .pid = allocation->frame.pid,
                   .tid = allocation->tid,
-                  .n_addrs = allocation->n_addrs };
+                  .n_addrs = stack != NULL ? stack->n_addrs : 0 };
 
-  g_assert_cmpuint (frame->type, ==, SONDE_FRAME_ALLOCATION);
-  g_assert_cmpuint (frame->len, ==, sizeof *allocation + allocation->n_addrs * 8);
-  memcpy (event.addrs, allocation->addrs, MIN (event.n_addrs, MAX_DEPTH) * 8);
+  g_assert_cmpuint (allocation->frame.type, ==, SONDE_FRAME_ALLOCATION);
+  g_assert_cmpuint (allocation->frame.len, ==, sizeof *allocation);
+  g_assert_cmpuint (allocation->n_addrs, ==, 0);
+  g_assert_true ((stack != NULL) == (allocation->size_bytes > 0));
+  if (stack != NULL)
+    memcpy (event.addrs, stack->addrs, MIN (event.n_addrs, MAX_DEPTH) * 8);
   g_array_append_val (self->seen, event);
 }
 
@@ -375,7 +377,7 @@ make_segment (const SondeHeapSegment *header,
     g_byte_array_append (plain, (const guint8 *) columns[i], (guint) sizes[i]);
   g_byte_array_set_size (segment, (guint) (sizeof label + ZSTD_compressBound (plain->len)));
   label.packed_bytes = (guint32) ZSTD_compress (
-      segment->data + sizeof label, segment->len - sizeof label, plain->data, plain->len, 1);
+      segment->data + sizeof label, segment->len - sizeof label, plain->data, plain->len, 19);
   memcpy (segment->data, &label, sizeof label);
   g_byte_array_set_size (segment, (guint) sizeof label + label.packed_bytes);
   return segment;
@@ -523,6 +525,186 @@ test_refuses_what_is_larger_than_it_says (void)
   g_assert_cmpuint (counts->n_events, ==, 14);
 }
 
+/* --- what is too much for its bytes --- */
+
+/* The densest that there may be: a loop, of no time. */
+static void
+test_fills_up_what_is_dense (void)
+{
+  const SondeHeapLogCounts *counts;
+  const GByteArray *segment;
+  GByteArray *bare;
+  SondeHeapLabel label;
+  Fixture self;
+
+  set_up (&self);
+  for (guint i = 0; i < SONDE_HEAP_LOG_MAX_EVENTS / 2; i++)
+    sonde_heap_log_add_free (self.log, 0, 0, sonde_heap_log_add_block (self.log, 0, 0, 0, 8, 0));
+  sonde_heap_log_flush (self.log);
+  g_assert_cmpuint (self.segments->len, ==, 1);
+  segment = g_ptr_array_index (self.segments, 0);
+  g_assert_cmpuint (segment->len, ==, SONDE_HEAP_LOG_MAX_EVENTS / SONDE_HEAP_LOG_MAX_DENSITY);
+  feed (&self, 0);
+  counts = sonde_heap_log_reader_counts (self.reader);
+  g_assert_null (counts->fault);
+  g_assert_cmpuint (counts->n_told, ==, SONDE_HEAP_LOG_MAX_EVENTS);
+
+  /* one byte less of what fills it up */
+  memcpy (&label, segment->data, sizeof label);
+  bare = g_byte_array_new ();
+  g_byte_array_append (bare, segment->data, segment->len - 1);
+  label.packed_bytes--;
+  memcpy (bare->data, &label, sizeof label);
+  g_ptr_array_add (self.segments, bare);
+  feed (&self, 1);
+  g_assert_cmpstr (counts->fault, ==, "it says more events than it has bytes for");
+  g_assert_cmpuint (counts->fault_at_bytes, ==, segment->len);
+  g_assert_cmpuint (counts->n_told, ==, SONDE_HEAP_LOG_MAX_EVENTS);
+  g_assert_cmpuint (counts->n_unreadable, ==, SONDE_HEAP_LOG_MAX_EVENTS);
+  tear_down (&self);
+}
+
+static void
+append_number (GByteArray *column, guint64 number)
+{
+  guint8 byte;
+
+  for (; number > 0x7F; number >>= 7)
+    {
+      byte = (guint8) (number | 0x80);
+      g_byte_array_append (column, &byte, 1);
+    }
+  byte = (guint8) number;
+  g_byte_array_append (column, &byte, 1);
+}
+
+/* Processes that each have the same stacks, of 1,024 frames. */
+static GByteArray *
+make_crowd (guint n_processes, guint n_stacks)
+{
+  SondeHeapSegment header = { .version = 1, .tick_ns = 10 };
+  GByteArray *made[SONDE_HEAP_N_COLUMNS];
+  const char *columns[SONDE_HEAP_N_COLUMNS];
+  gsize sizes[SONDE_HEAP_N_COLUMNS];
+  GByteArray *segment;
+
+  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
+    made[i] = g_byte_array_new ();
+  append_number (made[SONDE_HEAP_COLUMN_PCS], 2);
+  for (guint i = 0; i < 1023 + n_stacks; i++)
+    {
+      append_number (made[SONDE_HEAP_COLUMN_NODES], MIN (i, 1023));
+      append_number (made[SONDE_HEAP_COLUMN_NODES], 0);
+    }
+  for (guint i = 0; i < n_stacks; i++)
+    {
+      append_number (made[SONDE_HEAP_COLUMN_SIZES], 1024 + i);
+      append_number (made[SONDE_HEAP_COLUMN_SIZES], 1);
+    }
+  for (guint i = 0; i < n_processes; i++)
+    {
+      append_number (made[SONDE_HEAP_COLUMN_THREADS], 1 + i);
+      append_number (made[SONDE_HEAP_COLUMN_THREADS], 1);
+      append_number (made[SONDE_HEAP_COLUMN_EVENTS], i << 4 | 3);
+      for (guint j = 0; j < n_stacks; j++)
+        append_number (made[SONDE_HEAP_COLUMN_EVENTS], j << 2);
+    }
+  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
+    {
+      columns[i] = (const char *) made[i]->data;
+      sizes[i] = made[i]->len;
+      header.column_bytes[i] = made[i]->len;
+    }
+  segment = make_segment (&header, columns, sizes, n_processes * n_stacks);
+  for (guint i = 0; i < SONDE_HEAP_N_COLUMNS; i++)
+    g_byte_array_unref (made[i]);
+  return segment;
+}
+
+static void
+count_new_stacks (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
+{
+  guint64 *n = user_data;
+
+  g_assert_cmpuint (stack->n_addrs, ==, 1024);
+  *n += stack->n_told == 0;
+}
+
+static void
+test_refuses_stacks_that_are_too_many_for_its_bytes (void)
+{
+  static const struct
+  {
+    guint n_processes;
+    guint n_stacks;
+    gboolean is_read;
+  } crowds[] = { { 64, 250, TRUE }, { 1048, 250, FALSE } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (crowds); i++)
+    {
+      guint n_events = crowds[i].n_processes * crowds[i].n_stacks;
+      g_autoptr (GByteArray) segment = make_crowd (crowds[i].n_processes, crowds[i].n_stacks);
+      guint64 most = SONDE_HEAP_LOG_FREE_MADE + (guint64) segment->len * SONDE_HEAP_LOG_MAX_MADE;
+      guint64 n_new = 0;
+      g_autoptr (SondeHeapLogReader) reader = sonde_heap_log_reader_new (count_new_stacks, &n_new);
+      const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (reader);
+      g_autoptr (SondeHeapLogReader) counting = sonde_heap_log_reader_new (NULL, NULL);
+
+      g_assert_true (crowds[i].is_read == ((guint64) n_events * 1024 <= most));
+      feed_bytes (reader, segment->data, segment->len);
+      g_assert_cmpuint (n_new, ==, crowds[i].is_read ? n_events : most / 1024);
+      g_assert_cmpuint (counts->n_told, ==, n_new);
+      g_assert_cmpuint (counts->n_told + counts->n_unreadable, ==, n_events);
+      g_assert_cmpstr (counts->fault, ==,
+                       crowds[i].is_read ? NULL : "its stacks are more than it has bytes for");
+      /* who wants none need not refuse any */
+      feed_bytes (counting, segment->data, segment->len);
+      g_assert_cmpuint (sonde_heap_log_reader_counts (counting)->n_told, ==, n_events);
+    }
+}
+
+/* Each process has its own, which come again by name. */
+static void
+take_stack (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
+{
+  if (stack != NULL)
+    g_ptr_array_add (user_data, sonde_heap_log_stack_ref (stack));
+}
+
+static void
+test_makes_a_stack_once (void)
+{
+  const uint64_t addrs[] = { 5, 6 };
+  g_autoptr (GPtrArray) seen
+      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_heap_log_stack_unref);
+  Fixture self;
+  uint32_t node;
+  SondeHeapLogStack **stacks;
+
+  set_up (&self);
+  sonde_heap_log_reader_free (self.reader);
+  self.reader = sonde_heap_log_reader_new (take_stack, seen);
+  node = sonde_stack_tree_add (self.tree, addrs, 2);
+  for (guint i = 0; i < 3; i++)
+    for (guint32 thread = 0; thread < 4; thread++)
+      sonde_heap_log_add_block (self.log, thread, 0, node, 1 + i, 0);
+  sonde_heap_log_restart (self.log);
+  sonde_heap_log_add_block (self.log, 0, 0, node, 1, 0);
+  sonde_heap_log_flush (self.log);
+  feed (&self, 0);
+  g_assert_cmpuint (seen->len, ==, 13);
+  stacks = (SondeHeapLogStack **) seen->pdata;
+  for (guint i = 0; i < 12; i++)
+    g_assert_true (stacks[i] == stacks[i / 2 % 2 * 2]);
+  g_assert_cmpuint (stacks[0]->n_told, ==, 6);
+  g_assert_cmpuint (stacks[0]->number, ==, 1);
+  g_assert_cmpuint (stacks[2]->number, ==, 2);
+  /* and another one in another epoch */
+  g_assert_cmpuint (stacks[12]->number, ==, 3);
+  g_assert_cmpmem (stacks[12]->addrs, 16, addrs, 16);
+  tear_down (&self);
+}
+
 /* Bytes of what is packed, and of what is not. */
 static void
 test_survives_any_flip (void)
@@ -565,6 +747,10 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-log/refuses-what-cannot-be", test_refuses_what_cannot_be);
   g_test_add_func ("/heap-log/refuses-what-is-larger-than-it-says",
                    test_refuses_what_is_larger_than_it_says);
+  g_test_add_func ("/heap-log/fills-up-what-is-dense", test_fills_up_what_is_dense);
+  g_test_add_func ("/heap-log/refuses-stacks-that-are-too-many-for-its-bytes",
+                   test_refuses_stacks_that_are_too_many_for_its_bytes);
+  g_test_add_func ("/heap-log/makes-a-stack-once", test_makes_a_stack_once);
   g_test_add_func ("/heap-log/survives-any-end", test_survives_any_end);
   g_test_add_func ("/heap-log/survives-any-flip", test_survives_any_flip);
   g_test_add_func ("/heap-log/reads-on-with-the-next-epoch", test_reads_on_with_the_next_epoch);

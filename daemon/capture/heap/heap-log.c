@@ -7,9 +7,11 @@
 #include "base/hash.h"
 
 /* A segment ends when it has so much; an event may add stacks, of less than twice that. */
-#define FULL_BYTES     (SONDE_HEAP_LOG_MAX_BYTES / 2)
-#define MAX_NUMBER     10 /* bytes that a number may take */
-#define PACKING_EFFORT 3
+#define FULL_BYTES        (SONDE_HEAP_LOG_MAX_BYTES / 2)
+#define MAX_NUMBER        10 /* bytes that a number may take */
+#define PACKING_EFFORT    3
+
+#define MAX_FILLING_BYTES (SONDE_HEAP_LOG_MAX_EVENTS / SONDE_HEAP_LOG_MAX_DENSITY)
 
 /* Blocks that are freed soon are so at the same age again and again; others in the order, or
  * against the order, of their numbers. */
@@ -260,6 +262,24 @@ sonde_heap_log_forget_thread (SondeHeapLog *self, guint32 thread)
 
 /* --- segments --- */
 
+/* With another skippable frame, up to what so many events need. Returns: the size with it */
+static gsize
+fill_up (SondeHeapLog *self, gsize packed_bytes)
+{
+  gsize wanted_bytes = (self->n_events - 1) / SONDE_HEAP_LOG_MAX_DENSITY + 1;
+  SondeHeapFilling filling = { .magic = GUINT32_TO_LE (SONDE_HEAP_FILLING_MAGIC) };
+  guint8 *at = self->packed->data + sizeof (SondeHeapLabel) + packed_bytes;
+  gsize n;
+
+  if (sizeof (SondeHeapLabel) + packed_bytes >= wanted_bytes)
+    return packed_bytes;
+  n = MAX (wanted_bytes - sizeof (SondeHeapLabel) - packed_bytes, sizeof filling);
+  filling.size_bytes = GUINT32_TO_LE ((guint32) (n - sizeof filling));
+  memset (at, 0, n);
+  memcpy (at, &filling, sizeof filling);
+  return packed_bytes + n;
+}
+
 static void
 pack (SondeHeapLog *self, const GByteArray *plain)
 {
@@ -268,11 +288,13 @@ pack (SondeHeapLog *self, const GByteArray *plain)
                            .n_events = GUINT32_TO_LE (self->n_events) };
   gsize packed_bytes;
 
-  g_byte_array_set_size (self->packed, (guint) (sizeof label + ZSTD_compressBound (plain->len)));
+  g_byte_array_set_size (
+      self->packed, (guint) (sizeof label + ZSTD_compressBound (plain->len) + MAX_FILLING_BYTES));
   packed_bytes = ZSTD_compressCCtx (self->packer, self->packed->data + sizeof label,
-                                    self->packed->len - sizeof label, plain->data, plain->len,
-                                    PACKING_EFFORT);
+                                    self->packed->len - sizeof label - MAX_FILLING_BYTES,
+                                    plain->data, plain->len, PACKING_EFFORT);
   g_assert (!ZSTD_isError (packed_bytes));
+  packed_bytes = fill_up (self, packed_bytes);
   label.packed_bytes = GUINT32_TO_LE ((guint32) packed_bytes);
   memcpy (self->packed->data, &label, sizeof label);
   self->func (self->packed->data, sizeof label + packed_bytes, self->n_events, self->user_data);
