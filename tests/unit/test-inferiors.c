@@ -409,49 +409,96 @@ check_stop (void)
   worker_clear (&worker);
 }
 
-/* A stop is answered while nobody takes what is left in rings, which become many times as long as
- * frames; behind the answer readers have it, and what others had to say, all the same. */
+#define N_LEFT 600000
+
+/* A session whose Stop was answered while nobody took what is left in rings, which becomes many
+ * times as long as frames. */
+typedef struct
+{
+  Worker worker;
+  Program application;
+  Program program;
+  int reader;
+} Deaf;
+
+static void
+deaf_stop (Deaf *self)
+{
+  uint64_t addrs[60];
+  SondeControlRingAnswer answer;
+
+  *self = (Deaf){ .program.link = -1 };
+  worker_init (&self->worker, SONDE_MEMORY_ALL, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
+    addrs[i] = 0x1000 + i;
+  self->application = program_open (&self->worker);
+  self->program.link = program_open_link (&self->worker);
+  program_map (&self->program,
+               program_ask_ring (&self->worker, self->program.link, SONDE_PRODUCER_MEMORY,
+                                 SONDE_RING_MAX_BYTES, &answer));
+  g_assert_cmpint (program_mark (&self->application, "name"), ==, 0);
+  worker_wait_count (&self->worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  for (guint i = 1; i <= N_LEFT; i++)
+    program_allocate_short (&self->program, i * 16, addrs, G_N_ELEMENTS (addrs));
+
+  self->reader = sonde_steal_fd (&self->worker.reader);
+  sonde_channel_send_simple (self->worker.control, SONDE_MESSAGE_STOP, NULL);
+  while (worker_find (&self->worker, SONDE_MESSAGE_DRAINED) == NULL)
+    {
+      worker_run (&self->worker);
+      g_usleep (500);
+    }
+  g_assert_cmpint (worker_count (&self->worker, SONDE_LEDGER_EVENTS_RECORDED), <, N_LEFT);
+}
+
+static void
+deaf_clear (Deaf *self)
+{
+  program_close (&self->program, FALSE);
+  program_close (&self->application, FALSE);
+  sonde_clear_fd (&self->reader);
+  worker_clear (&self->worker);
+}
+
+/* Behind the answer readers have it, and what others had to say, all the same. */
 static void
 check_stop_of_the_slow (void)
 {
-  const guint n_events = 600000;
-  uint64_t addrs[60];
-  Worker worker = { 0 };
-  Program application;
-  Program program = { .link = -1 };
-  SondeControlRingAnswer answer;
   g_autoptr (StreamSummary) summary = NULL;
-  int reader;
+  Deaf deaf;
 
-  worker_init (&worker, SONDE_MEMORY_ALL, 0);
-  for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
-    addrs[i] = 0x1000 + i;
-  application = program_open (&worker);
-  program.link = program_open_link (&worker);
-  program_map (&program, program_ask_ring (&worker, program.link, SONDE_PRODUCER_MEMORY,
-                                           SONDE_RING_MAX_BYTES, &answer));
-  g_assert_cmpint (program_mark (&application, "name"), ==, 0);
-  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
-  for (guint i = 1; i <= n_events; i++)
-    program_allocate_short (&program, i * 16, addrs, G_N_ELEMENTS (addrs));
-
-  reader = sonde_steal_fd (&worker.reader);
-  sonde_channel_send_simple (worker.control, SONDE_MESSAGE_STOP, NULL);
-  while (worker_find (&worker, SONDE_MESSAGE_DRAINED) == NULL)
-    {
-      worker_run (&worker);
-      g_usleep (500);
-    }
-  worker.reader = reader;
-  summary = worker_finish (&worker);
-  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, n_events + 1);
-  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, n_events + 1);
+  deaf_stop (&deaf);
+  deaf.worker.reader = sonde_steal_fd (&deaf.reader);
+  summary = worker_finish (&deaf.worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, N_LEFT + 1);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, N_LEFT + 1);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING], ==, 0);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
-  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, n_events + 1);
-  program_close (&program, FALSE);
-  program_close (&application, FALSE);
-  worker_clear (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, N_LEFT + 1);
+  deaf_clear (&deaf);
+}
+
+/* Who takes nothing for half a minute is waited for no longer, though his queue is not full. */
+static void
+check_stop_of_the_deaf (void)
+{
+  gint64 end_us = g_get_monotonic_time () + 20 * G_USEC_PER_SEC;
+  const SondeMessageSinkClosed *closed;
+  Deaf deaf;
+
+  deaf_stop (&deaf);
+  sonde_recorder_close_stuck (deaf.worker.session->recorder, g_get_monotonic_time ());
+  worker_run (&deaf.worker);
+  g_assert_null (worker_find (&deaf.worker, SONDE_MESSAGE_SINK_CLOSED));
+  sonde_recorder_close_stuck (deaf.worker.session->recorder,
+                              g_get_monotonic_time () + 31 * G_USEC_PER_SEC);
+  while (deaf.worker.status < 0 && g_get_monotonic_time () < end_us)
+    worker_run (&deaf.worker);
+  g_assert_cmpint (deaf.worker.status, ==, 0);
+  closed = worker_find (&deaf.worker, SONDE_MESSAGE_SINK_CLOSED);
+  g_assert_cmpint (closed->reason, ==, ETIMEDOUT);
+  g_assert_cmpint (worker_count (&deaf.worker, SONDE_LEDGER_EVENTS_PRODUCED), ==, N_LEFT + 1);
+  deaf_clear (&deaf);
 }
 
 /* --- whose names and mappings may be told --- */
@@ -617,6 +664,7 @@ main (int argc, char *argv[])
   TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
   TEST ("a-stop-is-answered-before-readers-have-all", check_stop_of_the_slow);
+  TEST ("a-stop-waits-for-no-reader-that-is-stuck", check_stop_of_the_deaf);
 
   return g_test_run ();
 }

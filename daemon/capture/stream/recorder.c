@@ -163,6 +163,12 @@ sonde_recorder_close_stuck (SondeRecorder *self, gint64 now_us)
     sonde_sink_close_if_stuck (g_ptr_array_index (self->sinks, i), now_us);
 }
 
+void
+sonde_recorder_await_readers (SondeRecorder *self)
+{
+  self->source.awaited_us = g_get_monotonic_time ();
+}
+
 guint
 sonde_recorder_n_sinks (const SondeRecorder *self)
 {

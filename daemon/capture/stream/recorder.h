@@ -118,6 +118,9 @@ void sonde_recorder_report (SondeRecorder *self);
 /* Closes readers that are stuck; about every 5 s until the last one is gone. @now_us: monotonic */
 void sonde_recorder_close_stuck (SondeRecorder *self, gint64 now_us);
 
+/* The session is over, and waits for readers alone: those that are stuck by then are closed. */
+void sonde_recorder_await_readers (SondeRecorder *self);
+
 /* Nothing more is recorded: each sink gets its rest, @symbols (nullable), its closing CTRSET, and
  * is closed, as fast as its reader takes it. */
 void sonde_recorder_finish (SondeRecorder *self, GBytes *symbols);

@@ -260,15 +260,18 @@ on_writable (gint fd, GIOCondition condition, gpointer user_data)
 void
 sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us)
 {
+  gint64 since_us = MAX (self->last_taken_us, self->source->awaited_us);
   gboolean is_full;
 
   if (self->phase == SONDE_SINK_PHASE_CLOSED || self->file != NULL)
     return;
 
-  /* Behind a state that is not taken, the queue only fills when something happens. */
+  /* Behind a state that is not taken, the queue only fills when something happens; and what the
+   * session's end waits for is put into none that is half full. */
   is_full = self->phase == SONDE_SINK_PHASE_STATE || self->missed_frames > 0 || self->finishing
-            || self->live->n_chunks == self->live->max_chunks;
-  if (is_full && now_us - self->last_taken_us > SONDE_SINK_STUCK_US)
+            || self->live->n_chunks == self->live->max_chunks
+            || (self->source->awaited_us != 0 && !sonde_sink_has_room (self));
+  if (is_full && now_us - since_us > SONDE_SINK_STUCK_US)
     close_sink (self, ETIMEDOUT);
 }
 

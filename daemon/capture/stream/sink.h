@@ -69,6 +69,8 @@ typedef struct
   /* Of what all streams get: published before a stream is told the state, which has it, too. */
   SondeSpanWriter *writer;
   SondeTally *tally; /* the session's counts, for CTRSETs */
+  gint64 awaited_us; /* since when the session is over, but for what its readers have no room for;
+                      * 0: it is not */
   /* @reason: 0 all delivered, or errno. Called once; the sink may not be freed in it. */
   void (*closed) (SondeSink *sink, int reason, gpointer user_data);
   gpointer user_data;
@@ -147,5 +149,6 @@ void sonde_sink_pump (SondeSink *self);
 /* Whether its queue is less than half full: live spans may come as fast as it takes them. */
 gboolean sonde_sink_has_room (const SondeSink *self);
 
-/* Closes a socket that is full and took nothing for SONDE_SINK_STUCK_US. @now_us: monotonic */
+/* Closes a socket that is full, or at the end of the session has no room, and took nothing for
+ * SONDE_SINK_STUCK_US. @now_us: monotonic */
 void sonde_sink_close_if_stuck (SondeSink *self, gint64 now_us);

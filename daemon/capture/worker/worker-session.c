@@ -190,6 +190,7 @@ begin_drain (SondeWorkerSession *self)
       sonde_dispatch_count (self);
     }
   self->state = DRAINING;
+  sonde_recorder_await_readers (self->recorder);
   self->wait_until_ns = now_ns + STOP_WAIT_NS;
   self->answer_ns = now_ns + ANSWER_NS;
   g_source_set_ready_time (self->drain, 0);
