@@ -478,6 +478,32 @@ check_stop_of_the_slow (void)
   deaf_clear (&deaf);
 }
 
+/* Who is slower than the session can wait loses what is left: but that it says, and its end. */
+static void
+check_stop_of_the_very_slow (void)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  Deaf deaf;
+  gint64 lost;
+
+  deaf_stop (&deaf);
+  deaf.worker.session->urgent_ns = 0;
+  for (guint i = 0; i < 1000 && deaf.worker.session->state == SONDE_WORKER_STATE_DRAINING; i++)
+    {
+      worker_run (&deaf.worker);
+      g_usleep (1000);
+    }
+  deaf.worker.reader = sonde_steal_fd (&deaf.reader);
+  summary = worker_finish (&deaf.worker);
+  lost = summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING];
+  g_assert_cmpint (lost, >, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, N_LEFT + 1);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_RECORDED], ==, N_LEFT + 1 - lost);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_LOST], ==, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, N_LEFT + 1 - lost);
+  deaf_clear (&deaf);
+}
+
 /* Who takes nothing for half a minute is waited for no longer, though his queue is not full. */
 static void
 check_stop_of_the_deaf (void)
@@ -664,6 +690,7 @@ main (int argc, char *argv[])
   TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
   TEST ("a-stop-is-answered-before-readers-have-all", check_stop_of_the_slow);
+  TEST ("a-stop-says-what-a-slow-reader-misses", check_stop_of_the_very_slow);
   TEST ("a-stop-waits-for-no-reader-that-is-stuck", check_stop_of_the_deaf);
 
   return g_test_run ();

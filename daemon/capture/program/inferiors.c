@@ -494,9 +494,10 @@ has_given_all (const SondeInferiors *self, const ProgramRing *ring)
   return self->is_ending && ring->last_bytes >= 2 * sonde_ring_reader_size (ring->reader);
 }
 
-/* Returns whether one has more than it may give now. */
+/* Returns whether one has more than it may give now. @is_urgent: whether readers can take it or
+ * not; what these cannot stays in rings whose writers count, as sonde_inferiors_end() does then */
 static gboolean
-run_turn (SondeInferiors *self)
+run_turn (SondeInferiors *self, gboolean is_urgent)
 {
   gint64 now = sonde_stream_now_ns ();
   gboolean has_more = FALSE;
@@ -515,12 +516,13 @@ run_turn (SondeInferiors *self)
                                    sonde_ring_reader_size (ring->reader),
                                    sonde_ring_reader_has_doorbell (ring->reader));
     }
-  while (n < self->rings->len && has_room (self))
+  while (n < self->rings->len && (is_urgent || has_room (self)))
     {
       ProgramRing *ring = g_ptr_array_index (self->rings, (self->first + n++) % self->rings->len);
       gsize taken_bytes;
 
-      if (ring->before != NULL || has_given_all (self, ring))
+      if (ring->before != NULL || has_given_all (self, ring)
+          || (is_urgent && sonde_ring_reader_has_doorbell (ring->reader) && !has_room (self)))
         continue;
       taken_bytes = take_frames (self, ring, now);
       if (self->is_ending)
@@ -590,7 +592,7 @@ on_turn (gpointer user_data)
       g_source_set_ready_time (self->turn, g_get_monotonic_time () + NO_ROOM_WAIT_US);
       return G_SOURCE_CONTINUE;
     }
-  has_more = run_turn (self);
+  has_more = run_turn (self, FALSE);
   sonde_recorder_flush (self->parts.recorder);
 
   wait_us = sonde_ring_schedule_next (&self->schedule);
@@ -1201,7 +1203,7 @@ read_all_at_once (SondeInferiors *self)
 }
 
 gboolean
-sonde_inferiors_drain (SondeInferiors *self)
+sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
 {
   gboolean is_empty;
 
@@ -1211,7 +1213,7 @@ sonde_inferiors_drain (SondeInferiors *self)
   for (guint i = 0; i < self->rings->len; i++)
     sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
   g_clear_pointer (&self->server, sonde_control_server_free);
-  is_empty = !run_turn (self) && !read_all_at_once (self);
+  is_empty = !run_turn (self, is_urgent) && !read_all_at_once (self);
   sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;

@@ -76,7 +76,7 @@ void sonde_inferiors_settle (SondeInferiors *self);
 void sonde_inferiors_count (SondeInferiors *self);
 
 /* The end of the session: programs make no more events. Then turns until nothing is left, or what
- * is left is of programs that go on all the same; then it is closed. Returns FALSE if readers have
- * not taken all by now. */
-gboolean sonde_inferiors_drain (SondeInferiors *self);
+ * is left is of programs that go on all the same, or @is_urgent, whatever readers can take; then it
+ * is closed. Returns FALSE if readers have not taken all by now. */
+gboolean sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent);
 void sonde_inferiors_end (SondeInferiors *self);

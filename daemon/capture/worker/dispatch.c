@@ -80,10 +80,12 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
 {
   gboolean is_exec = record->type == SONDE_PERF_RECORD_COMM && record->comm.exec;
   gboolean is_exit = record->type == SONDE_PERF_RECORD_EXIT && record->pid == record->tid;
+  gboolean is_urgent = self->state == SONDE_WORKER_STATE_DRAINING
+                           ? sonde_stream_now_ns () >= self->urgent_ns
+                           : pressed;
 
   if ((is_exec || is_exit)
-      && !sonde_inferiors_take_rest (self->inferiors, record->pid, record->time_ns,
-                                     pressed && self->state != SONDE_WORKER_STATE_DRAINING))
+      && !sonde_inferiors_take_rest (self->inferiors, record->pid, record->time_ns, is_urgent))
     return SONDE_RINGS_WAIT;
   if (awaits_answer (self, record, is_exec || is_exit) && may_wait (self, pressed))
     return SONDE_RINGS_WAIT;

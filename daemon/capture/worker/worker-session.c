@@ -25,7 +25,8 @@
 #define STOP_WAIT_NS      (300 * G_GINT64_CONSTANT (1000000)) /* for answers, in all */
 #define LINGER_MS         10                                  /* between looks at what holds us */
 #define MAX_LINGERS       3000 /* 30 s: the front may be started anew meanwhile */
-#define ANSWER_NS         (G_GINT64_CONSTANT (1000000000)) /* for readers, of less than 2 s */
+#define ANSWER_NS         (G_GINT64_CONSTANT (1000000000))  /* for readers, of less than 2 s */
+#define URGENT_NS         (G_GINT64_CONSTANT (60000000000)) /* of SONDE_LIMIT_DELIVERY_MS */
 #define SLEEP_NS          10000000 /* less is not worth a word: two clocks are not read at one moment */
 #define STEP_NS           100000 /* the same */
 #define FAR_S             G_MAXUINT32
@@ -193,6 +194,7 @@ begin_drain (SondeWorkerSession *self)
   sonde_recorder_await_readers (self->recorder);
   self->wait_until_ns = now_ns + STOP_WAIT_NS;
   self->answer_ns = now_ns + ANSWER_NS;
+  self->urgent_ns = now_ns + URGENT_NS;
   g_source_set_ready_time (self->drain, 0);
 }
 
@@ -214,7 +216,8 @@ on_drain (gpointer user_data)
   SondeRingsState result = sonde_dispatch_run (self);
   gint64 ready_us = 0;
 
-  if (draining && !sonde_inferiors_drain (self->inferiors))
+  if (draining
+      && !sonde_inferiors_drain (self->inferiors, sonde_stream_now_ns () >= self->urgent_ns))
     result = SONDE_RINGS_BUDGET;
   if (draining && result == SONDE_RINGS_EMPTY)
     {
@@ -766,7 +769,7 @@ sonde_worker_session_new (int front_fd, SondeWorkerSessionDone done, gpointer us
   self->state = NEW;
   self->done = done;
   self->user_data = user_data;
-  self->wait_until_ns = G_MAXINT64;
+  self->wait_until_ns = self->urgent_ns = G_MAXINT64;
   self->clock_fd = -1;
   self->drain = g_source_new (&drain_functions, sizeof (GSource));
   g_source_set_static_name (self->drain, "drain");

@@ -96,6 +96,7 @@ typedef struct
   gint64 taken_ns;      /* all records of the kernel from before were taken */
   gint64 wait_until_ns; /* no record waits for an answer any longer */
   gint64 answer_ns;     /* Stop is answered, whether readers have taken all or not */
+  gint64 urgent_ns;     /* rings of programs are drained whether readers take it or not */
   gboolean is_answered;
 
   GSource *drain; /* its ready time is the next drain */
