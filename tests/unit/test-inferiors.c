@@ -422,7 +422,7 @@ typedef struct
 } Deaf;
 
 static void
-deaf_stop (Deaf *self)
+deaf_begin (Deaf *self)
 {
   uint64_t addrs[60];
   SondeControlRingAnswer answer;
@@ -442,6 +442,11 @@ deaf_stop (Deaf *self)
     program_allocate_short (&self->program, i * 16, addrs, G_N_ELEMENTS (addrs));
 
   self->reader = sonde_steal_fd (&self->worker.reader);
+}
+
+static void
+deaf_stop (Deaf *self)
+{
   sonde_channel_send_simple (self->worker.control, SONDE_MESSAGE_STOP, NULL);
   while (worker_find (&self->worker, SONDE_MESSAGE_DRAINED) == NULL)
     {
@@ -467,6 +472,7 @@ check_stop_of_the_slow (void)
   g_autoptr (StreamSummary) summary = NULL;
   Deaf deaf;
 
+  deaf_begin (&deaf);
   deaf_stop (&deaf);
   deaf.worker.reader = sonde_steal_fd (&deaf.reader);
   summary = worker_finish (&deaf.worker);
@@ -478,6 +484,21 @@ check_stop_of_the_slow (void)
   deaf_clear (&deaf);
 }
 
+/* What was told to a program that closed its link before holds while others' rings are read. */
+static void
+check_stop_behind_a_leaver (void)
+{
+  Deaf deaf;
+
+  deaf_begin (&deaf);
+  sonde_clear_fd (&deaf.application.link);
+  while (!sonde_ring_writer_is_left (deaf.application.writer))
+    g_main_context_iteration (NULL, FALSE);
+  deaf_stop (&deaf);
+  g_assert_true (sonde_ring_writer_is_left (deaf.application.writer));
+  deaf_clear (&deaf);
+}
+
 /* Who is slower than the session can wait loses what is left: but that it says, and its end. */
 static void
 check_stop_of_the_very_slow (void)
@@ -486,6 +507,7 @@ check_stop_of_the_very_slow (void)
   Deaf deaf;
   gint64 lost;
 
+  deaf_begin (&deaf);
   deaf_stop (&deaf);
   deaf.worker.session->urgent_ns = 0;
   for (guint i = 0; i < 1000 && deaf.worker.session->state == SONDE_WORKER_STATE_DRAINING; i++)
@@ -512,6 +534,7 @@ check_stop_of_the_deaf (void)
   const SondeMessageSinkClosed *closed;
   Deaf deaf;
 
+  deaf_begin (&deaf);
   deaf_stop (&deaf);
   sonde_recorder_close_stuck (deaf.worker.session->recorder, g_get_monotonic_time ());
   worker_run (&deaf.worker);
@@ -690,6 +713,7 @@ main (int argc, char *argv[])
   TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
   TEST ("a-stop-is-answered-before-readers-have-all", check_stop_of_the_slow);
+  TEST ("a-stop-calls-nobody-back-who-was-left", check_stop_behind_a_leaver);
   TEST ("a-stop-says-what-a-slow-reader-misses", check_stop_of_the_very_slow);
   TEST ("a-stop-waits-for-no-reader-that-is-stuck", check_stop_of_the_deaf);
 

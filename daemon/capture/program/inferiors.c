@@ -1209,9 +1209,15 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
 
   self->is_ending = TRUE;
   g_source_set_ready_time (self->turn, -1);
-  /* Before its link is closed: who waits for room shall not count that as a loss. */
+  /* Before its link is closed: who waits for room shall not count that as a loss. One that was left
+   * stays so, or its program would never give it back. */
   for (guint i = 0; i < self->rings->len; i++)
-    sonde_ring_reader_pause (((ProgramRing *) g_ptr_array_index (self->rings, i))->reader, TRUE);
+    {
+      const ProgramRing *ring = g_ptr_array_index (self->rings, i);
+
+      if (ring->dead_us == 0)
+        sonde_ring_reader_pause (ring->reader, TRUE);
+    }
   g_clear_pointer (&self->server, sonde_control_server_free);
   is_empty = !run_turn (self, is_urgent) && !read_all_at_once (self);
   sonde_recorder_flush (self->parts.recorder);
