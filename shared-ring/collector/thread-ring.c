@@ -180,6 +180,8 @@ join_others (SondeThreadRing *self, SondeProducer producer)
   if (r < 0)
     return r;
 
+  for (uint32_t n = __atomic_exchange_n (&n_missed, 0, __ATOMIC_RELAXED); n > 0; n--)
+    sonde_common_ring_lose (&self->common, 0);
   self->n_definitions = self->common.n_definitions;
   self->n_rounds = 0;
   return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -330,6 +331,50 @@ make_many_in_sharing_threads (void)
 {
   g_assert_cmpint (sonde_collector_prepare_thread (), ==, 0);
   return make_many_in_threads ();
+}
+
+/* It shares a ring with others later, in which its losses of before are told. */
+static gpointer
+mark_without_descriptors (gpointer data)
+{
+  struct rlimit limit, few;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  few = (struct rlimit){ 3, limit.rlim_max };
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &few), ==, 0);
+  for (guint i = 0; i < 5; i++)
+    g_assert_cmpint (mark (), <, 0);
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  g_assert_cmpint (mark (), ==, 0);
+  return NULL;
+}
+
+static int
+mark_in_a_full_program (void)
+{
+  g_assert_cmpint (mark (), ==, 0);
+  g_thread_join (g_thread_new ("full", mark_without_descriptors, NULL));
+  return 0;
+}
+
+static void
+counts_what_it_had_no_descriptors_for (void)
+{
+  const ControlServerOptions sharing = { .socket_type = SOCK_SEQPACKET, .n_max_own = 1 };
+  g_autoptr (ControlServer) server = control_server_new (&sharing);
+  guint64 n_lost = 0;
+
+  g_assert_cmpint (control_server_run (server, mark_in_a_full_program, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 2);
+  for (guint i = 0; i < server->rings->len; i++)
+    {
+      SondeRingCounts counts;
+
+      sonde_ring_reader_count (((const ControlRing *) server->rings->pdata[i])->reader, &counts);
+      n_lost += counts.claimed.lost_events;
+    }
+  g_assert_cmpuint (n_lost, ==, 5);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 2);
 }
 
 #ifndef IS_EMULATED /* by an emulator that doubles no mapping */
@@ -1082,6 +1127,7 @@ main (int argc, char *argv[])
   TEST ("delivers-each-kind-of-event", delivers_each_kind_of_event);
   TEST ("delivers-to-a-sysprof-profiler", delivers_to_a_sysprof_profiler);
   TEST ("counts-what-threads-lose", counts_what_threads_lose);
+  TEST ("counts-what-it-had-no-descriptors-for", counts_what_it_had_no_descriptors_for);
   TEST ("loses-nothing-where-it-may-wait", loses_nothing_where_it_may_wait);
   TEST ("shares-rings-where-not-each-has-its-own", shares_rings_where_not_each_has_its_own);
   TEST ("counts-what-sharing-threads-lose", counts_what_sharing_threads_lose);
