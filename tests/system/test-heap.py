@@ -124,6 +124,25 @@ def test_log_of_children(system):
     check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
 
 
+def test_log_of_a_fork(system):
+    """What a child frees at once is its parent's, as the kernel's records say: the log waits for these."""
+    program = '''import os, time
+x = [bytearray(1000) for i in range(2000)]
+time.sleep(0.5)
+if os.fork() == 0:
+    del x
+    time.sleep(0.5)
+    os._exit(0)
+os.wait()'''
+    for i in range(3):
+        name = f'log-fork-{i}.syscap'
+        _, ledger = record(system, name, '--memory', '--memory-detail=log', WAIT, '--', '/usr/bin/python3', '-S', '-c', program)
+        heap = json.loads(system.sondectl('heap', '--json', system.path(name)))
+        system.note(f"{ledger}, inherited {heap['inherited']}, {heap['inexact']}")
+        check(ledger['lost'] == 0 and ledger['recorded'] > 6000, ledger)
+        check(heap['inexact']['unknown-freed'] == 0, heap['inexact'])
+
+
 def test_children(system):
     """A shell, two of its children, and the program that takes its place."""
     load_program = os.path.abspath(sys.argv[2])
@@ -171,6 +190,8 @@ def main():
         system.measure(test_agreement)
     with system.case('a log says what frames say'):
         system.measure(test_log)
+    with system.case('a log knows whose blocks a child frees'):
+        system.measure(test_log_of_a_fork)
     with system.case('a log has children under their names'):
         system.measure(test_log_of_children)
     with system.case('children have heaps of their own'):

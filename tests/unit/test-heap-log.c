@@ -69,6 +69,11 @@ take_event (const SondeFrameAllocation *allocation, SondeHeapLogStack *stack, gp
 }
 
 static void
+ignore_event (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data)
+{
+}
+
+static void
 set_up (Fixture *self)
 {
   memset (self, 0, sizeof *self);
@@ -564,6 +569,53 @@ test_fills_up_what_is_dense (void)
   tear_down (&self);
 }
 
+/* Hundreds of processes that do the same, in stacks that are as deep as any: what one does is what
+ * another one did, but for its number, and each has stacks of its own. */
+static void
+test_fills_up_for_stacks (void)
+{
+  const guint n_rounds = 3;
+  const guint n_processes = 400;
+  const guint n_stacks = 300;
+  const SondeHeapLogCounts *counts;
+  guint64 addrs[SONDE_STACK_TREE_MAX_DEPTH];
+  uint32_t nodes[300];
+  gsize size_bytes = 0;
+  Fixture self;
+
+  set_up (&self);
+  sonde_heap_log_reader_free (self.reader);
+  self.reader = sonde_heap_log_reader_new (ignore_event, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (addrs); i++)
+    addrs[i] = 0x1000;
+  for (guint i = 0; i < n_stacks; i++)
+    {
+      addrs[0] = 0x2000 + i;
+      nodes[i] = sonde_stack_tree_add (self.tree, addrs, G_N_ELEMENTS (addrs));
+    }
+  g_array_set_size (self.threads, 0);
+  for (guint i = 0; i < n_processes; i++)
+    {
+      SondeHeapLogThread thread = { 1 + (gint32) i, 1 };
+
+      g_array_append_val (self.threads, thread);
+    }
+  for (guint round = 0; round < n_rounds; round++)
+    {
+      for (guint i = 0; i < n_processes * n_stacks; i++)
+        sonde_heap_log_add_block (self.log, i / n_stacks, 0, nodes[i % n_stacks], 8, 0);
+      sonde_heap_log_flush (self.log);
+    }
+  for (guint i = 0; i < self.segments->len; i++)
+    size_bytes += ((const GByteArray *) g_ptr_array_index (self.segments, i))->len;
+  g_test_message ("%" G_GSIZE_FORMAT " bytes", size_bytes);
+  feed (&self, 0);
+  counts = sonde_heap_log_reader_counts (self.reader);
+  g_assert_null (counts->fault);
+  g_assert_cmpuint (counts->n_told, ==, n_rounds * n_processes * n_stacks);
+  tear_down (&self);
+}
+
 static void
 append_number (GByteArray *column, guint64 number)
 {
@@ -748,6 +800,7 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-log/refuses-what-is-larger-than-it-says",
                    test_refuses_what_is_larger_than_it_says);
   g_test_add_func ("/heap-log/fills-up-what-is-dense", test_fills_up_what_is_dense);
+  g_test_add_func ("/heap-log/fills-up-for-stacks", test_fills_up_for_stacks);
   g_test_add_func ("/heap-log/refuses-stacks-that-are-too-many-for-its-bytes",
                    test_refuses_stacks_that_are_too_many_for_its_bytes);
   g_test_add_func ("/heap-log/makes-a-stack-once", test_makes_a_stack_once);

@@ -331,6 +331,12 @@ sonde_heap_book_add_process (SondeHeapBook *self, int32_t pid)
   return process;
 }
 
+gboolean
+sonde_heap_book_has_process (const SondeHeapBook *self, int32_t pid)
+{
+  return g_hash_table_contains (self->processes, GINT_TO_POINTER (pid));
+}
+
 void
 sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
 {

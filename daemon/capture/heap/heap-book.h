@@ -46,6 +46,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapBook, sonde_heap_book_free)
 /* Valid until it is ended or left. There may be several of one pid: a program that got another link
  * may free what it allocated before. */
 SondeHeapBookProcess *sonde_heap_book_add_process (SondeHeapBook *self, int32_t pid);
+/* Whether there is one that was not ended. */
+gboolean sonde_heap_book_has_process (const SondeHeapBook *self, int32_t pid);
 /* Nothing more comes of it: what waits of it is told. */
 void sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process);
 /* Nothing more comes of it, but its program may still run: another one of its pid knows its blocks.

@@ -11,7 +11,9 @@
 #define MAX_NUMBER        10 /* bytes that a number may take */
 #define PACKING_EFFORT    3
 
-#define MAX_FILLING_BYTES (SONDE_HEAP_LOG_MAX_EVENTS / SONDE_HEAP_LOG_MAX_DENSITY)
+/* What the deepest stacks of a full segment need, which is more than its events do. */
+#define MAX_FILLING_BYTES                                                                          \
+  (SONDE_HEAP_LOG_MAX_EVENTS / SONDE_HEAP_LOG_MAX_MADE * SONDE_STACK_TREE_MAX_DEPTH)
 
 /* Blocks that are freed soon are so at the same age again and again; others in the order, or
  * against the order, of their numbers. */
@@ -29,8 +31,12 @@ typedef struct
 {
   uint64_t size_bytes;
   uint32_t node;
-  uint32_t number; /* + 1 */
+  uint32_t number : 21; /* + 1 */
+  uint32_t depth : 11;  /* of the stack */
 } SizeSlot;
+
+static_assert (SONDE_HEAP_LOG_MAX_SIZES < 1u << 21 && SONDE_STACK_TREE_MAX_DEPTH < 1u << 11,
+               "a slot has room for each");
 
 struct SondeHeapLog
 {
@@ -55,7 +61,8 @@ struct SondeHeapLog
   Column columns[SONDE_HEAP_N_COLUMNS];
   gsize n_bytes; /* in all of these */
   guint n_events;
-  guint n_timed;  /* of these, before the last step */
+  guint64 n_frames; /* that these have, if a reader makes each one's stack anew */
+  guint n_timed;    /* of these, before the last step */
   gint64 ticks;   /* since the segment's first event */
   gint64 tick_ns; /* when that tick began */
   uint64_t n_blocks;
@@ -215,9 +222,19 @@ tell_node (SondeHeapLog *self, guint32 node)
 }
 
 static guint
+depth_of (const SondeHeapLog *self, uint32_t node)
+{
+  guint depth = 0;
+
+  for (; node != 0; node = sonde_stack_tree_node (self->tree, node)->caller)
+    depth++;
+  return depth;
+}
+
+static guint
 tell_size (SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
 {
-  SizeSlot slot = { size_bytes, node, 0 };
+  SizeSlot slot = { size_bytes, node, 0, 0 };
   const SizeSlot *known
       = sonde_table_find (&size_slots, &self->sizes, hash_size (&slot, self->sizes.seed), &slot);
 
@@ -228,9 +245,11 @@ tell_size (SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
       put (self, SONDE_HEAP_COLUMN_SIZES, number);
       put (self, SONDE_HEAP_COLUMN_SIZES, size_bytes);
       slot.number = (uint32_t) self->sizes.n_used + 1;
+      slot.depth = depth_of (self, node);
       sonde_table_add (&size_slots, &self->sizes, &slot);
       known = &slot;
     }
+  self->n_frames += known->depth;
   return known->number - 1;
 }
 
@@ -262,11 +281,14 @@ sonde_heap_log_forget_thread (SondeHeapLog *self, guint32 thread)
 
 /* --- segments --- */
 
-/* With another skippable frame, up to what so many events need. Returns: the size with it */
+/* With another skippable frame, up to what so many events and their stacks need. Returns: the size
+ * with it */
 static gsize
 fill_up (SondeHeapLog *self, gsize packed_bytes)
 {
-  gsize wanted_bytes = (self->n_events - 1) / SONDE_HEAP_LOG_MAX_DENSITY + 1;
+  gsize wanted_bytes
+      = MAX ((self->n_events + SONDE_HEAP_LOG_MAX_DENSITY - 1) / SONDE_HEAP_LOG_MAX_DENSITY,
+             (self->n_frames + SONDE_HEAP_LOG_MAX_MADE - 1) / SONDE_HEAP_LOG_MAX_MADE);
   SondeHeapFilling filling = { .magic = GUINT32_TO_LE (SONDE_HEAP_FILLING_MAGIC) };
   guint8 *at = self->packed->data + sizeof (SondeHeapLabel) + packed_bytes;
   gsize n;
@@ -326,6 +348,7 @@ sonde_heap_log_flush (SondeHeapLog *self)
     self->columns[i].n = 0;
   self->n_bytes = 0;
   self->n_events = self->n_timed = 0;
+  self->n_frames = 0;
   self->ticks = 0;
   self->thread = 0;
   self->last_pc = 0;

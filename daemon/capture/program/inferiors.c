@@ -45,6 +45,9 @@
  * machine is. */
 #define LACKING_NS G_GINT64_CONSTANT (10000000000)
 
+/* How long heap events wait for records of the kernel, which come each 100 ms at least. */
+#define FORK_WAIT_NS G_GINT64_CONSTANT (1000000000)
+
 typedef struct ProgramRing ProgramRing;
 
 struct ProgramRing
@@ -103,6 +106,10 @@ struct SondeInferiors
   guint n_logs_left_out;
   gint64 logs_since_us;
   SondeHeapWriter *heap_writer; /* NULL: each heap event is a frame */
+  gint64 taken_ns;              /* of rings, by the last turn: see taken_until() */
+  gint64 told_ns;               /* of heap events, by that */
+  gint64 records_ns;            /* of the kernel's records; 0: nobody said so yet */
+  gint64 newest_ns;             /* when the newest program came */
   guint n_missing_logs;
   guint n_missing_left_out; /* which would have told of so many threads */
   guint n_threads_left_out;
@@ -189,7 +196,8 @@ ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
       forget_inferior (self, i);
       break;
     }
-  inferior = sonde_inferior_new (&self->parts, pid, peer, sonde_stream_now_ns ());
+  self->newest_ns = sonde_stream_now_ns ();
+  inferior = sonde_inferior_new (&self->parts, pid, peer, self->newest_ns);
   g_ptr_array_add (self->inferiors, inferior);
 
   return inferior;
@@ -487,6 +495,17 @@ taken_until (const SondeInferiors *self, gint64 now_ns)
   return now_ns;
 }
 
+/* Up to when heap events have their turn: a child's wait for the record that tells whose blocks it
+ * has, though not for ever. */
+static gint64
+told_until (const SondeInferiors *self, gint64 now_ns)
+{
+  if (self->records_ns == 0 || self->newest_ns <= self->records_ns
+      || now_ns - self->newest_ns > FORK_WAIT_NS)
+    return self->taken_ns;
+  return MIN (self->taken_ns, self->records_ns);
+}
+
 /* Whether the session is over, and it has given more than was in it: somebody goes on. */
 static gboolean
 has_given_all (const SondeInferiors *self, const ProgramRing *ring)
@@ -500,6 +519,7 @@ static gboolean
 run_turn (SondeInferiors *self, gboolean is_urgent)
 {
   gint64 now = sonde_stream_now_ns ();
+  gint64 told_ns;
   gboolean has_more = FALSE;
   guint n = 0;
 
@@ -533,8 +553,12 @@ run_turn (SondeInferiors *self, gboolean is_urgent)
   /* The next turn begins where this one ends for want of room. */
   has_more = has_more || n < self->rings->len;
   self->first = n < self->rings->len ? (self->first + n) % self->rings->len : 0;
-  if (self->heap_writer != NULL)
-    sonde_heap_writer_turn (self->heap_writer, taken_until (self, now), now);
+  self->taken_ns = taken_until (self, now);
+  told_ns = told_until (self, now);
+  /* What waits for the same record as before is not looked at again. */
+  if (self->heap_writer != NULL && (told_ns == self->taken_ns || told_ns != self->told_ns))
+    sonde_heap_writer_turn (self->heap_writer, told_ns, now);
+  self->told_ns = told_ns;
   for (guint i = self->rings->len; i > 0; i--)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i - 1);
@@ -1102,8 +1126,13 @@ sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 time_ns)
 void
 sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
 {
+  /* What it frees may be its parent's, which waits as long. */
   if (self->parts.book != NULL)
-    sonde_heap_book_end_left (self->parts.book, pid);
+    {
+      if (sonde_heap_book_has_process (self->parts.book, pid))
+        sonde_heap_book_turn (self->parts.book, MIN (self->taken_ns, time_ns));
+      sonde_heap_book_end_left (self->parts.book, pid);
+    }
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
@@ -1128,6 +1157,17 @@ sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child)
 {
   if (self->parts.book != NULL)
     sonde_heap_book_fork (self->parts.book, parent, child);
+}
+
+void
+sonde_inferiors_records_taken (SondeInferiors *self, gint64 until_ns)
+{
+  gboolean is_held = self->newest_ns > self->records_ns;
+
+  self->records_ns = until_ns;
+  if (is_held && self->newest_ns <= until_ns && self->parts.book != NULL
+      && sonde_heap_book_has_waiting (self->parts.book))
+    wake (self);
 }
 
 void

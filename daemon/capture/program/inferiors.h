@@ -67,6 +67,8 @@ void sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 tim
 
 /* A process has forked another, by the kernel's records. */
 void sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child);
+/* All records of the kernel from before @until_ns were told of. */
+void sonde_inferiors_records_taken (SondeInferiors *self, gint64 until_ns);
 /* Before a reader is added: what it gets of the log of heap events it can read. */
 void sonde_inferiors_reader_comes (SondeInferiors *self);
 

@@ -238,7 +238,10 @@ sonde_dispatch_run (SondeWorkerSession *self)
   now_ns = sonde_stream_now_ns ();
   result = sonde_rings_run (self->rings, now_ns, draining, RECORDS_A_TURN);
   if (result == SONDE_RINGS_EMPTY || result == SONDE_RINGS_YOUNG)
-    self->taken_ns = now_ns - SONDE_RINGS_WINDOW_NS;
+    {
+      self->taken_ns = now_ns - SONDE_RINGS_WINDOW_NS;
+      sonde_inferiors_records_taken (self->inferiors, self->taken_ns);
+    }
 
   /* At the end nobody wants the files any more. */
   if (draining && result == SONDE_RINGS_EMPTY)
