@@ -473,7 +473,10 @@ check_stop_of_the_slow (void)
   Deaf deaf;
 
   deaf_begin (&deaf);
+  g_assert_cmpint (sonde_ring_writer_check_wanted (deaf.program.writer), ==, 0);
   deaf_stop (&deaf);
+  /* Meanwhile the program may come to another session. */
+  g_assert_true (sonde_ring_writer_is_left (deaf.program.writer));
   deaf.worker.reader = sonde_steal_fd (&deaf.reader);
   summary = worker_finish (&deaf.worker);
   g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, N_LEFT + 1);

@@ -351,8 +351,9 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
       count_ring (self, ring, TRUE);
       say_why (self, ring);
     }
-  /* Its program, if there is one, makes no more; or it was told to get another. */
-  if (ring->dead_us == 0)
+  /* Its program, if there is one, makes no more; or it was told to get another. At the end all were
+   * told before. */
+  if (ring->dead_us == 0 && self->server != NULL)
     sonde_ring_reader_pause (ring->reader, TRUE);
   if (ring->next != NULL)
     {
@@ -1251,7 +1252,7 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
   g_source_set_ready_time (self->turn, -1);
   /* Before its link is closed: who waits for room shall not count that as a loss. One that was left
    * stays so, or its program would never give it back. */
-  for (guint i = 0; i < self->rings->len; i++)
+  for (guint i = 0; i < self->rings->len && self->server != NULL; i++)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i);
 
@@ -1263,6 +1264,13 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
   sonde_recorder_flush (self->parts.recorder);
 
   return is_empty;
+}
+
+void
+sonde_inferiors_let_go (SondeInferiors *self)
+{
+  for (guint i = 0; i < self->rings->len; i++)
+    sonde_ring_reader_leave (((const ProgramRing *) g_ptr_array_index (self->rings, i))->reader);
 }
 
 void

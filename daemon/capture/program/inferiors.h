@@ -81,4 +81,6 @@ void sonde_inferiors_count (SondeInferiors *self);
  * is left is of programs that go on all the same, or @is_urgent, whatever readers can take; then it
  * is closed. Returns FALSE if readers have not taken all by now. */
 gboolean sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent);
+/* While that lasts: programs give their rings back, and may come to another session. */
+void sonde_inferiors_let_go (SondeInferiors *self);
 void sonde_inferiors_end (SondeInferiors *self);

@@ -232,8 +232,11 @@ on_drain (gpointer user_data)
         finish_sinks (NULL, self);
       return G_SOURCE_CONTINUE;
     }
-  if (draining && sonde_stream_now_ns () >= self->answer_ns)
-    answer_stop (self);
+  if (draining && !self->is_answered && sonde_stream_now_ns () >= self->answer_ns)
+    {
+      sonde_inferiors_let_go (self->inferiors);
+      answer_stop (self);
+    }
   self->n_records = sonde_rings_n_handed_on (self->rings);
   if (result != SONDE_RINGS_BUDGET)
     {
