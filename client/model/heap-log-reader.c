@@ -120,15 +120,15 @@ sonde_heap_log_reader_counts (const SondeHeapLogReader *self)
   return &self->counts;
 }
 
-/* The rest of the segment, and what builds on it. */
+/* The rest of the segment, which begins at @at_bytes, and what builds on it. */
 static void
-give_up (SondeHeapLogReader *self, guint64 n_left, const char *fault)
+give_up (SondeHeapLogReader *self, guint64 at_bytes, guint64 n_left, const char *fault)
 {
   self->counts.n_unreadable += n_left;
   if (self->counts.fault == NULL)
     {
       self->counts.fault = fault;
-      self->counts.fault_at_bytes = self->at_bytes;
+      self->counts.fault_at_bytes = at_bytes;
     }
   self->is_synced = FALSE;
 }
@@ -532,7 +532,7 @@ unpack (SondeHeapLogReader *self)
     }
   self->counts.n_segments++;
   if (fault != NULL)
-    give_up (self, self->label.n_events - (self->counts.n_told - n_before), fault);
+    give_up (self, self->at_bytes, self->label.n_events - (self->counts.n_told - n_before), fault);
   g_byte_array_set_size (self->packed, 0);
   self->is_open = FALSE;
 }
@@ -554,7 +554,7 @@ begin_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
       || label.packed_bytes > SONDE_HEAP_LOG_MAX_PACKED)
     return FALSE;
   if (self->is_open)
-    give_up (self, self->label.n_events, "a part of it is missing");
+    give_up (self, self->at_bytes, self->label.n_events, "a part of it is missing");
   g_byte_array_set_size (self->packed, 0);
   self->counts.n_events += label.n_events;
   self->label = label;
@@ -568,6 +568,7 @@ sonde_heap_log_reader_add (SondeHeapLogReader *self, const SondeFrame *frame)
 {
   const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
   const guint8 *bytes = chunk->data;
+  guint64 at_bytes = self->n_bytes;
   gsize size_bytes;
 
   if (!sonde_heap_log_is_chunk (frame))
@@ -581,13 +582,14 @@ sonde_heap_log_reader_add (SondeHeapLogReader *self, const SondeFrame *frame)
   self->n_bytes += chunk->data_len;
   if (!self->is_open)
     {
-      /* what it goes on with is missing, which was counted if its beginning came */
-      self->is_synced = FALSE;
+      /* what it goes on with is missing, which was counted if its beginning came; of what is no
+       * label nobody knows how many events it has */
+      give_up (self, at_bytes, 0, "its beginning is missing");
       return;
     }
   if (size_bytes > self->label.packed_bytes - self->packed->len)
     {
-      give_up (self, self->label.n_events, "it is longer than it says");
+      give_up (self, self->at_bytes, self->label.n_events, "it is longer than it says");
       self->is_open = FALSE;
       return;
     }

@@ -58,7 +58,8 @@ typedef struct
   guint64 n_told;       /* of these */
   guint64 n_unreadable; /* of these; the rest is in a segment that is not whole yet */
   guint64 n_segments;
-  const char *fault;      /* of the first that is unreadable: a clause; NULL: there is none */
+  const char *fault;      /* of the first that is unreadable: a clause; NULL: there is none. Such a
+                             one may have no events, or no label that promises any */
   guint64 fault_at_bytes; /* where that segment begins in the log */
 } SondeHeapLogCounts;
 

@@ -431,12 +431,12 @@ check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
             : g_strdup ("");
 
   /* A capture that was cut short, or that grows, may end in a segment. */
-  if (self->last_set != SONDE_LEDGER_ALL && counts->n_unreadable == 0)
+  if (self->last_set != SONDE_LEDGER_ALL && counts->fault == NULL)
     verdict = SONDE_VERDICT_OPEN;
 
-  if (counts->n_events == 0)
+  if (counts->n_events == 0 && counts->fault == NULL)
     return;
-  if (counts->n_told == counts->n_events)
+  if (counts->n_told == counts->n_events && counts->fault == NULL)
     add_finding (findings, SONDE_VERDICT_PASSED, "heap log",
                  g_strdup_printf ("%" G_GUINT64_FORMAT " events in %" G_GUINT64_FORMAT
                                   " segments, each readable",

@@ -306,6 +306,27 @@ refuses_a_heap_log_that_cannot_be_read (void)
     }
 }
 
+/* Nobody knows how many events it has, and the ledger of who wrote it need not say. */
+static void
+refuses_a_heap_log_without_a_label (void)
+{
+  static const SondeHeapLabel labels[]
+      = { { SONDE_HEAP_LABEL_MAGIC, 8, SONDE_HEAP_LOG_MAX_EVENTS + 1, 100 },
+          { SONDE_HEAP_LABEL_MAGIC + 1, 8, 5, 100 } };
+  const SondeFrameOrigin origin = { 2000, -1, -1 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (labels); i++)
+    {
+      g_autoptr (CaptureBuilder) capture = make_open_capture ();
+
+      g_assert_cmpint (sonde_writer_add_file_chunk (capture->writer, &origin, SONDE_HEAP_LOG_PATH,
+                                                    &labels[i], sizeof labels[i], false),
+                       ==, 0);
+      set_ledger (capture, good, SONDE_N_LEDGER);
+      g_assert_cmpint (judge (capture, "heap log"), ==, SONDE_VERDICT_FAILED);
+    }
+}
+
 /* The worker was killed while it wrote one. */
 static void
 says_that_a_heap_log_was_cut_short (void)
@@ -348,6 +369,8 @@ main (int argc, char **argv)
                    needs_no_mapping_for_the_kernel_alone);
   g_test_add_func ("/verify/refuses-a-heap-log-that-cannot-be-read",
                    refuses_a_heap_log_that_cannot_be_read);
+  g_test_add_func ("/verify/refuses-a-heap-log-without-a-label",
+                   refuses_a_heap_log_without_a_label);
   g_test_add_func ("/verify/says-that-a-heap-log-was-cut-short",
                    says_that_a_heap_log_was_cut_short);
   g_test_add_func ("/verify/accepts-a-ledger-that-adds-up", accepts_a_ledger_that_adds_up);

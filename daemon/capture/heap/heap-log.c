@@ -7,9 +7,9 @@
 #include "base/hash.h"
 
 /* A segment ends when it has so much; an event may add stacks, of less than twice that. */
-#define FULL_BYTES        (SONDE_HEAP_LOG_MAX_BYTES / 2)
-#define MAX_NUMBER        10 /* bytes that a number may take */
-#define PACKING_EFFORT    3
+#define FULL_BYTES     (SONDE_HEAP_LOG_MAX_BYTES / 2)
+#define MAX_NUMBER     10 /* bytes that a number may take */
+#define PACKING_EFFORT 3
 
 /* What the deepest stacks of a full segment need, which is more than its events do. */
 #define MAX_FILLING_BYTES                                                                          \
@@ -63,8 +63,8 @@ struct SondeHeapLog
   guint n_events;
   guint64 n_frames; /* that these have, if a reader makes each one's stack anew */
   guint n_timed;    /* of these, before the last step */
-  gint64 ticks;   /* since the segment's first event */
-  gint64 tick_ns; /* when that tick began */
+  gint64 ticks;     /* since the segment's first event */
+  gint64 tick_ns;   /* when that tick began */
   uint64_t n_blocks;
   uint64_t last_freed; /* by its number, of those that are not told by age */
   guint32 thread;      /* of the last event, + 1 */
