@@ -174,7 +174,7 @@ def test_end(system):
 
 
 def main():
-    system = System(9)
+    system = System(10)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
         system.measure(test_wait)
