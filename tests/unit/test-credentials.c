@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "daemon/base/error.h"
 #include "daemon/broker/credentials.h"
 #include "daemon/broker/proc-broker.h"
@@ -65,6 +66,7 @@ typedef enum
   BECOME_OTHER_EFFECTIVE_GID,
   BECOME_CAPABLE,
   BECOME_NAMESPACED,
+  BECOME_MOUNTED, /* with mounts of one's own in a namespace of one's own */
 } Become;
 
 static int
@@ -91,6 +93,8 @@ become (Become what)
   if (what == BECOME_CAPABLE && set_capability (CAP_NET_RAW) < 0)
     return -1;
   if (what == BECOME_NAMESPACED && unshare (CLONE_NEWUSER) < 0)
+    return -1;
+  if (what == BECOME_MOUNTED && unshare (CLONE_NEWUSER | CLONE_NEWNS) < 0)
     return -1;
   return prctl (PR_SET_DUMPABLE, what != BECOME_UNDUMPABLE);
 }
@@ -290,6 +294,38 @@ test_closes_between (void)
   close (ready[1]);
 }
 
+static gboolean
+has_mounts_of (pid_t pid, uid_t uid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d", (int) pid);
+  sonde_autofd int process_fd = open (path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+  return sonde_credentials_has_mounts_of (process_fd, uid);
+}
+
+/* What OWNER may mount there is his; the machine's mounts are everybody's. */
+static void
+test_mounts (void)
+{
+  pid_t pid;
+
+  g_assert_true (has_mounts_of (getpid (), OWNER));
+  g_assert_true (has_mounts_of (getpid (), 0));
+  if (!is_root ())
+    return;
+  pid = spawn (BECOME_MOUNTED);
+  if (pid < 0)
+    {
+      g_test_skip ("this kernel does not let a user become that");
+      return;
+    }
+  g_assert_true (has_mounts_of (pid, OWNER));
+  g_assert_false (has_mounts_of (pid, OTHER));
+  g_assert_false (has_mounts_of (pid, 0));
+  waiting_child_end (pid);
+  g_assert_false (has_mounts_of (pid, OWNER));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -299,6 +335,7 @@ main (int argc, char **argv)
   g_test_add_func ("/credentials/callers/are-known-by-an-open-program-of-theirs", test_callers);
   g_test_add_func ("/credentials/targets/are-what-the-kernel-opens-for-the-caller", test_targets);
   g_test_add_func ("/credentials/targets/are-refused-when-they-close-between", test_closes_between);
+  g_test_add_func ("/credentials/mounts/are-whose-namespace-they-are-in", test_mounts);
   g_test_add_func ("/credentials/processes/have-no-more-rights-than-the-targets", test_processes);
   return g_test_run ();
 }
