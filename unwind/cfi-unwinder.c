@@ -178,7 +178,8 @@ step_slowly (CfiWalk *self, uint64_t vaddr, bool is_first)
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
- */
+ * Where a stack begins it is zero, by the psABI, "Process Initialization", and by what starts
+ * threads; a sampled function may have something else in it, and calls none that would. */
 static SondeStep
 step_by_frame_pointer (CfiWalk *self)
 {
@@ -188,8 +189,11 @@ step_by_frame_pointer (CfiWalk *self)
   uint64_t sp = self->frame.registers.values[registers->sp];
   uint64_t fp, return_address;
 
-  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp) || fp % word_bytes != 0
-      || fp < sp
+  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp))
+    return SONDE_STEP_NO_RULE;
+  if (fp == 0 && !self->frame.exact_pc)
+    return SONDE_STEP_END;
+  if (fp % word_bytes != 0 || fp < sp
       || !sonde_stack_copy_read (&self->stack, fp + word_bytes, word_bytes, &return_address)
       || !sonde_stack_copy_read (&self->stack, fp, word_bytes,
                                  &next.registers.values[registers->fp]))
@@ -198,6 +202,8 @@ step_by_frame_pointer (CfiWalk *self)
       return SONDE_STEP_NO_RULE;
     }
   return_address = sonde_arch_strip_pac (self->arch, return_address);
+  if (return_address == 0 && next.registers.values[registers->fp] == 0 && !self->frame.exact_pc)
+    return SONDE_STEP_END;
   if (return_address == 0
       || sonde_process_find_mapping (self->unwinder->processes, self->process, return_address - 1)
              == NULL)
@@ -234,6 +240,51 @@ step_by_rule (CfiWalk *self, const SondeRule *rule, uint64_t vaddr, bool is_firs
   return result;
 }
 
+#define MAX_CONTEXT_ARGUMENTS 64 /* functions of coroutines have few */
+
+/* The code that makecontext() has a coroutine return to, at its first instruction: no call is
+ * before it. What it goes on with lies on the stack where rbx says, behind the arguments that no
+ * register had room for. Source: glibc, sysdeps/unix/sysv/linux/x86_64/makecontext.c */
+static bool
+is_end_of_context (CfiWalk *self, uint64_t vaddr)
+{
+  const SondeCfiRegisters *registers = &self->frame.registers;
+  uint64_t begin, end, link, linked;
+  uint64_t sp = registers->values[sonde_arch_registers (self->arch)->sp];
+
+  return self->arch == SONDE_ARCH_X86_64 && !self->frame.exact_pc
+         && sonde_cfi_registers_get (registers, 3, &link) && link % 8 == 0
+         && link - sp <= 8 * MAX_CONTEXT_ARGUMENTS
+         && sonde_stack_copy_read (&self->stack, link, 8, &linked)
+         && sonde_module_find_function (self->place->module, vaddr + 1, &begin, &end)
+         && begin == vaddr + 1;
+}
+
+#define N_ENTRY_WORDS 16 /* between what calls main() and the entry code: musl has five or six */
+
+/* What called main() has no CFI in musl, and uses the frame pointer for something else. Just above
+ * its frame lies the return address into the code that the kernel jumped to. */
+static bool
+is_called_by_entry (CfiWalk *self)
+{
+  const unsigned word_bytes = sonde_stack_copy_word_bytes (&self->stack);
+  uint64_t sp = self->frame.registers.values[sonde_arch_registers (self->arch)->sp];
+
+  for (unsigned i = 0; i < N_ENTRY_WORDS && !self->frame.exact_pc; i++)
+    {
+      uint64_t word;
+      PcPlace place;
+
+      if (!sonde_stack_copy_read (&self->stack, sp + i * word_bytes, word_bytes, &word))
+        break;
+      if (look_up_place (self, word - 1, &place) != NULL
+          && sonde_module_is_entry (place.module, word - 1 - place.bias))
+        return true;
+    }
+  self->stack.ran_out = false; /* nobody said that it is as long */
+  return false;
+}
+
 static SondeStep
 step (CfiWalk *self, bool is_first)
 {
@@ -241,6 +292,7 @@ step (CfiWalk *self, bool is_first)
   uint64_t address = self->frame.exact_pc ? self->frame.pc : self->frame.pc - 1;
   const SondeRule *rule;
   SondeRule decoded;
+  SondeStep result;
   uint64_t vaddr;
 
   if (!find_place (self, address))
@@ -249,9 +301,10 @@ step (CfiWalk *self, bool is_first)
   vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
     return step_by_rule (self, rule, vaddr, is_first);
-  if (sonde_module_is_entry (self->place->module, vaddr))
+  if (sonde_module_is_entry (self->place->module, vaddr) || is_end_of_context (self, vaddr))
     return SONDE_STEP_END;
-  return step_by_frame_pointer (self);
+  result = step_by_frame_pointer (self);
+  return result == SONDE_STEP_NO_RULE && is_called_by_entry (self) ? SONDE_STEP_END : result;
 }
 
 static SondeUnwindEnd
