@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "unwind/go-functions.h"
 #include "unwind/plain-frame.h"
 #include "unwind/rule-cache.h"
 #include "unwind/unwinder-private.h"
@@ -119,7 +120,8 @@ find_rule (CfiWalk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint
   *begin = vaddr;
   *end = vaddr + 1;
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
-    return true;
+    return sonde_go_functions_rule (sonde_module_go_functions (self->place->module), vaddr,
+                                    self->arch, &self->work_left, rule, begin, end);
   rule->kind = SONDE_RULE_BAD;
   r = sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row);
   if (r < 0)
@@ -232,7 +234,7 @@ step_by_rule (CfiWalk *self, const SondeRule *rule, uint64_t vaddr, bool is_firs
   if (rule->kind == SONDE_RULE_SLOW) /* who knows */
     self->needs_all = true;
   if ((rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
-       || rule->kind == SONDE_RULE_PLT)
+       || rule->kind == SONDE_RULE_PLT || rule->kind == SONDE_RULE_JOINT)
       && ((valid >> rule->cfa_register & 1) == 0
           || ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0
               && (valid >> rule->ra_place & 1) == 0)))

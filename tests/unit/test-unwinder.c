@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/lib/fake-elf32.h"
+#include "tests/lib/fake-go.h"
 #include "unwind/unwinder.h"
 
 #define BASE   UINT64_C (0x7f0000000000)
@@ -485,6 +486,58 @@ test_near_entry (Fixture *f, gconstpointer data)
   assert_end (f, "no-cfi", 1);
 }
 
+static void
+load_go_program (Fixture *f)
+{
+  static const FakeGoFunction functions[] = {
+    { "main.leaf", 0, "\2\4\x20\x7c", 0 },
+    { "main.main", 0x80, "\x12\x7f", 0 },
+    { "runtime.goexit", 0x100, "\2\x7f", 0 },
+    { "runtime.systemstack", 0x180, "\2\x7f", 0 },
+    { "main.lie", 0x200, "\1\x7f", 0 },
+    { "main.huge", 0x280, "\xfe\xff\xff\x7f\x7f", 0 },
+    { NULL, 0x300, NULL, 0 },
+  };
+  g_autoptr (GByteArray) table = fake_go_build (FAKE_GO_1_20, functions, FAKE_ELF_TEXT);
+  g_autoptr (GByteArray) file = fake_elf_build (table, &(FakeElf){ .section = ".gopclntab" });
+  SondeFileId id = { .inode = 1 };
+
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+  map_file (f, 1);
+}
+
+static void
+test_go_program (Fixture *f, gconstpointer data)
+{
+  const uint64_t text = BASE + FAKE_ELF_TEXT;
+
+  load_go_program (f);
+  f->regs[SLOT_FP] = 1;
+  set_stack (f, (uint64_t[]){ 1, 2, text + 0x90, 3, text + 0x101 }, 5);
+  f->regs[SLOT_PC] = text + 8;
+  for (guint i = 0; i < 3; i++) /* with rules that are known by then, too */
+    {
+      assert_end (f, "complete", 3);
+      g_assert_cmphex (f->addrs[1], ==, text + 0x90);
+      g_assert_cmphex (f->addrs[2], ==, text + 0x101);
+    }
+  f->state.stack_size_bytes = 32;
+  assert_end (f, "truncated-page", 2);
+  set_stack (f, (uint64_t[]){ text + 0x90, 3, text + 0x191 }, 3);
+  f->regs[SLOT_PC] = text + 3;
+  assert_end (f, "complete", 3); /* what called systemstack is on another stack */
+  set_stack (f, (uint64_t[]){ text + 0x90, 3, text + 0x101 }, 3);
+  f->regs[SLOT_PC] = text + 0x190;
+  assert_end (f, "complete", 3); /* but not before it calls */
+  f->regs[SLOT_PC] = text + 0x210;
+  assert_end (f, "bad-cfi", 1);
+  f->regs[SLOT_PC] = text + 0x290;
+  assert_end (f, "bad-cfi", 1);
+  f->regs[SLOT_PC] = text + 0x310;
+  assert_end (f, "no-cfi", 1);
+}
+
 /* The caller of a leaf has a frame pointer; its caller's is at the place that the realigned one
  * points below; a PLT entry past its push comes before the outermost. */
 static void
@@ -574,6 +627,7 @@ main (int argc, char **argv)
   ADD_OURS ("ends-at-a-zero-frame-pointer", test_zero_frame_pointer);
   ADD_OURS ("ends-just-below-the-entry-point", test_near_entry);
   ADD_OURS ("ends-where-a-coroutine-began", test_end_of_context);
+  ADD_OURS ("unwinds-a-program-of-go", test_go_program);
   ADD_OURS ("unwinds-a-32-bit-program", test_32_bit);
   ADD_OURS ("follows-a-32-bit-frame-pointer", test_32_bit_without_cfi);
   ADD_OURS ("takes-no-file-of-the-other-word-size", test_other_word_size);
