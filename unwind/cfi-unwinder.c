@@ -61,8 +61,10 @@ typedef struct
   const PcPlace *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
-  bool plainly;   /* follow only what nearly all stacks need */
-  bool needs_all; /* that was not enough for this one */
+  uint64_t callee; /* pc of the frame that this one called; the sampled one has none */
+  bool in_chain;   /* the frame was found by the frame pointer before it */
+  bool plainly;    /* follow only what nearly all stacks need */
+  bool needs_all;  /* that was not enough for this one */
   uint32_t work_left;
 } CfiWalk;
 
@@ -180,8 +182,9 @@ step_slowly (CfiWalk *self, uint64_t vaddr, bool is_first)
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
- * Where a stack begins it is zero, by the psABI, "Process Initialization", and by what starts
- * threads; a sampled function may have something else in it, and calls none that would. */
+ * A chain of them ends with a zero where the stack begins. Source: the psABI, "Process
+ * Initialization". A zero that no frame pointer led to says nothing: programs without frame
+ * pointers have it throughout. */
 static SondeStep
 step_by_frame_pointer (CfiWalk *self)
 {
@@ -189,11 +192,13 @@ step_by_frame_pointer (CfiWalk *self)
   const unsigned word_bytes = registers->word_bytes;
   SondeFrameState next = self->frame;
   uint64_t sp = self->frame.registers.values[registers->sp];
+  const bool in_chain = self->in_chain;
   uint64_t fp, return_address;
 
+  self->in_chain = false;
   if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp))
     return SONDE_STEP_NO_RULE;
-  if (fp == 0 && !self->frame.exact_pc)
+  if (fp == 0 && in_chain)
     return SONDE_STEP_END;
   if (fp % word_bytes != 0 || fp < sp
       || !sonde_stack_copy_read (&self->stack, fp + word_bytes, word_bytes, &return_address)
@@ -214,6 +219,7 @@ step_by_frame_pointer (CfiWalk *self)
   next.pc = return_address;
   next.exact_pc = false;
   self->frame = next;
+  self->in_chain = true;
   return SONDE_STEP_OK;
 }
 
@@ -262,29 +268,56 @@ is_end_of_context (CfiWalk *self, uint64_t vaddr)
          && begin == vaddr + 1;
 }
 
-#define N_ENTRY_WORDS 16 /* between what calls main() and the entry code: musl has five or six */
+#define N_ENTRY_WORDS 16 /* from what calls main() to the entry code: musl has five or six */
 
-/* What called main() has no CFI in musl, and uses the frame pointer for something else. Just above
- * its frame lies the return address into the code that the kernel jumped to. */
+/* The code that @word, of the stack, returns to is what the kernel jumped to at exec. */
 static bool
-is_called_by_entry (CfiWalk *self)
+is_return_to_entry (CfiWalk *self, uint64_t word)
 {
-  const unsigned word_bytes = sonde_stack_copy_word_bytes (&self->stack);
-  uint64_t sp = self->frame.registers.values[sonde_arch_registers (self->arch)->sp];
+  PcPlace place;
 
-  for (unsigned i = 0; i < N_ENTRY_WORDS && !self->frame.exact_pc; i++)
+  return look_up_place (self, word - 1, &place) != NULL
+         && sonde_module_is_entry (place.module, word - 1 - place.bias);
+}
+
+/* The function that was called begins at @word, of the stack. */
+static bool
+is_begin_of_callee (CfiWalk *self, uint64_t word)
+{
+  uint64_t begin, end;
+  PcPlace place;
+
+  return word != 0 && word <= self->callee && look_up_place (self, word, &place) != NULL
+         && sonde_module_find_function (place.module, word - place.bias, &begin, &end)
+         && begin == word - place.bias && self->callee - place.bias - begin <= end - begin;
+}
+
+/* What called main() has no CFI in musl and uses the frame pointer for something else, but just
+ * above its frame lies the return address into the entry code. What called a thread's function has
+ * a frame pointer of zero and that function's address above its frame. Source: musl,
+ * src/env/__libc_start_main.c, src/thread/pthread_create.c and x86_64/clone.s */
+static bool
+is_below_start (CfiWalk *self)
+{
+  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const uint64_t sp = self->frame.registers.values[registers->sp];
+  uint64_t fp = 1;
+  bool found = false;
+
+  if (self->frame.exact_pc)
+    return false;
+  sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp);
+  for (unsigned i = 0; i < N_ENTRY_WORDS && !found; i++)
     {
       uint64_t word;
-      PcPlace place;
 
-      if (!sonde_stack_copy_read (&self->stack, sp + i * word_bytes, word_bytes, &word))
+      if (!sonde_stack_copy_read (&self->stack, sp + i * registers->word_bytes,
+                                  registers->word_bytes, &word))
         break;
-      if (look_up_place (self, word - 1, &place) != NULL
-          && sonde_module_is_entry (place.module, word - 1 - place.bias))
-        return true;
+      found = is_return_to_entry (self, word) || (fp == 0 && is_begin_of_callee (self, word));
     }
   self->stack.ran_out = false; /* nobody said that it is as long */
-  return false;
+  return found;
 }
 
 static SondeStep
@@ -302,11 +335,14 @@ step (CfiWalk *self, bool is_first)
   rule = get_rule (self, address, &decoded);
   vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
-    return step_by_rule (self, rule, vaddr, is_first);
+    {
+      self->in_chain = false;
+      return step_by_rule (self, rule, vaddr, is_first);
+    }
   if (sonde_module_is_entry (self->place->module, vaddr) || is_end_of_context (self, vaddr))
     return SONDE_STEP_END;
   result = step_by_frame_pointer (self);
-  return result == SONDE_STEP_NO_RULE && is_called_by_entry (self) ? SONDE_STEP_END : result;
+  return result == SONDE_STEP_NO_RULE && is_below_start (self) ? SONDE_STEP_END : result;
 }
 
 static SondeUnwindEnd
@@ -376,6 +412,7 @@ begin (CfiWalk *self, const SondeUserState *state, bool plainly)
     .address = registers->values[sonde_arch_registers (self->arch)->sp],
     .is_32_bit = self->arch == SONDE_ARCH_I386,
   };
+  self->in_chain = false;
   self->plainly = plainly;
   self->needs_all = false;
 }
@@ -401,7 +438,10 @@ walk_plainly (CfiWalk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
       back = 1;
     }
   if (n > *n_addrs)
-    sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+    {
+      self->in_chain = false;
+      sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+    }
   *n_addrs = n;
 }
 
@@ -417,6 +457,7 @@ walk (
 
       if (self->plainly)
         walk_plainly (self, addrs, max_addrs, n_addrs);
+      self->callee = *n_addrs >= 2 ? addrs[*n_addrs - 2] : 0;
       result = step (self, *n_addrs == 1);
       if (result != SONDE_STEP_OK)
         return end_of_step (self, state, result);

@@ -393,17 +393,15 @@ assert_stack_32_bit (Fixture *f, const uint32_t *expected, size_t n)
 #define BARE    (BASE + FAKE_ELF_TEXT + 0x8000) /* code without CFI */
 #define SLOT_BX 1
 
-/* Who starts a thread sets it to zero; so does the entry point. */
+/* Where no frame pointer led, a zero says nothing: code without frame pointers has it throughout.
+ */
 static void
 test_zero_frame_pointer (Fixture *f, gconstpointer data)
 {
   load_file (f, 1, plain_rules, sizeof plain_rules);
   map_file (f, 1);
   set_stack (f, (uint64_t[]){ BARE }, 1);
-  assert_end (f, "complete", 2);
-  f->regs[SLOT_FP] = 1;
   assert_end (f, "no-cfi", 2);
-
   f->regs[SLOT_PC] = BARE;
   f->regs[SLOT_FP] = SP + 8;
   set_stack (f, (uint64_t[]){ 1, 0, BARE + 8 }, 3);
@@ -413,6 +411,27 @@ test_zero_frame_pointer (Fixture *f, gconstpointer data)
   set_stack (f, (uint64_t[]){ 1, SP + 24, BARE + 8, 1, 0 }, 5);
   assert_end (f, "no-cfi", 2);
   set_stack (f, (uint64_t[]){ 1, 0, 0 }, 3); /* the sampled one may use it for anything */
+  assert_end (f, "no-cfi", 1);
+}
+
+/* What starts a thread has the address of the thread's function above its frame. */
+static void
+test_thread_start (Fixture *f, gconstpointer data)
+{
+  const uint64_t function = BASE + FAKE_ELF_TEXT;
+
+  load_file (f, 1, plain_rules, sizeof plain_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ BARE, 1, 2, 3, function }, 5);
+  assert_end (f, "complete", 2);
+  f->regs[SLOT_FP] = 1;
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_FP] = 0;
+  set_stack (f, (uint64_t[]){ BARE, 1, 2, 3, function + 1 }, 5);
+  assert_end (f, "no-cfi", 2);
+  set_stack (f, (uint64_t[]){ CALLER, BARE, 2, 3, function }, 5); /* a return address */
+  assert_end (f, "complete", 3);
+  f->regs[SLOT_PC] = BARE; /* sampled: it has called nobody */
   assert_end (f, "no-cfi", 1);
 }
 
@@ -624,6 +643,7 @@ main (int argc, char **argv)
 #define ADD_OURS(path, test)                                                                       \
   g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down)
   ADD_OURS ("stops-at-a-cycle-of-frame-pointers", test_frame_pointer_cycle);
+  ADD_OURS ("ends-where-a-thread-started", test_thread_start);
   ADD_OURS ("ends-at-a-zero-frame-pointer", test_zero_frame_pointer);
   ADD_OURS ("ends-just-below-the-entry-point", test_near_entry);
   ADD_OURS ("ends-where-a-coroutine-began", test_end_of_context);
