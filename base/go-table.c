@@ -41,10 +41,24 @@ read_place (const SondeGoTable *self, unsigned i, size_t *place)
   return true;
 }
 
+static bool
+is_go_entry (const SondeGoTable *self, uint64_t entry)
+{
+  SondeGoFunction function;
+  const char *name;
+
+  if (!sonde_go_table_find (self, entry, &function) || function.begin != entry)
+    return false;
+  name = sonde_go_table_name (self, &function);
+  return name != NULL && strncmp (name, "_rt0_", 5) == 0;
+}
+
 bool
-sonde_go_table_parse (SondeGoTable *self, const uint8_t *bytes, size_t size, uint64_t text)
+sonde_go_table_parse (
+    SondeGoTable *self, const uint8_t *bytes, size_t size, uint64_t text, uint64_t entry)
 {
   uint64_t magic, n_functions;
+  bool is_placed = true;
   unsigned n_words = 2; /* that come before the places: numbers of functions and files */
 
   *self = (SondeGoTable){ .bytes = bytes, .size_bytes = size, .text = text };
@@ -61,13 +75,11 @@ sonde_go_table_parse (SondeGoTable *self, const uint8_t *bytes, size_t size, uin
       self->has_offsets = true;
       if (!read_number (self, HEADER_BYTES + n_words++ * WORD_BYTES, WORD_BYTES, &told))
         return false;
-      self->is_placed = told != 0;
-      if (self->is_placed)
+      is_placed = told != 0;
+      if (is_placed)
         self->text = told;
     }
-  else if (magic == MAGIC_1_16)
-    self->is_placed = true;
-  else
+  else if (magic != MAGIC_1_16)
     return false;
   /* names, units, files, sizes, functions */
   if (!read_place (self, n_words, &self->names) || !read_place (self, n_words + 3, &self->sizes)
@@ -78,7 +90,7 @@ sonde_go_table_parse (SondeGoTable *self, const uint8_t *bytes, size_t size, uin
       || n_functions >= (size - self->functions) / (self->has_offsets ? 8 : 2 * WORD_BYTES))
     return false;
   self->n_functions = (size_t) n_functions;
-  return true;
+  return is_placed || is_go_entry (self, entry);
 }
 
 /* Where function @i begins; of the last row, where the one before it ends. Its row is there. */

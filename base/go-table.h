@@ -25,7 +25,6 @@ typedef struct
   size_t size_bytes;
   bool has_offsets;   /* entries count from text, in four bytes; else they are addresses */
   uint8_t quantum;    /* bytes of the shortest instruction */
-  bool is_placed;     /* it says itself what text is */
   uint64_t text;      /* address of the first function */
   size_t n_functions; /* the table has one row more, which says where the last one ends */
   size_t names;       /* places in bytes: of names, */
@@ -41,8 +40,18 @@ typedef struct
   size_t sizes; /* the same, of its own; 0: none */
 } SondeGoFunction;
 
-/* @text: of files whose table does not say where its functions begin. False: no such table. */
-bool sonde_go_table_parse (SondeGoTable *self, const uint8_t *bytes, size_t size, uint64_t text);
+/**
+ * sonde_go_table_parse:
+ * @text: address of the file's .text
+ * @entry: of its entry point
+ *
+ * Since Go 1.26 the table does not say where its functions begin. That it is at @text is believed
+ * if @entry is where Go's own entry point would be then: with C's code before Go's it is another.
+ *
+ * Returns: false: there is no such table, or it has no place
+ */
+bool sonde_go_table_parse (
+    SondeGoTable *self, const uint8_t *bytes, size_t size, uint64_t text, uint64_t entry);
 
 /* Function number @i. False: it makes no sense, or there is none. */
 bool sonde_go_table_get (const SondeGoTable *self, size_t i, SondeGoFunction *function);

@@ -255,15 +255,15 @@ has_own_symbols (const SondeSymbolTable *self)
   return false;
 }
 
-/* The functions of a Go program without .symtab, by the table of its own runtime. One that does not
- * say where its functions are is left out. */
+/* The functions of a Go program without .symtab, by the table of its own runtime. */
 static int
 read_go_functions (SondeSymbolTable *self)
 {
   const size_t names_offset = self->names_size;
   Elf64_Shdr section;
+  Elf64_Shdr text = { 0 };
   SondeGoTable table;
-  int r = 0;
+  int r;
 
   if (self->elf.is_32_bit || has_own_symbols (self)
       || (!sonde_elf_file_find_section (&self->elf, ".gopclntab", SHT_PROGBITS, &section)
@@ -271,11 +271,11 @@ read_go_functions (SondeSymbolTable *self)
                                            &section))
       || (section.sh_flags & SHF_COMPRESSED) != 0)
     return 0;
+  sonde_elf_file_find_section (&self->elf, ".text", SHT_PROGBITS, &text);
   r = read_names (self, &section);
   if (r < 0
       || !sonde_go_table_parse (&table, (const uint8_t *) self->names + names_offset,
-                                section.sh_size, 0)
-      || !table.is_placed)
+                                section.sh_size, text.sh_addr, self->elf.header.e_entry))
     return r;
   for (size_t i = 0; i < table.n_functions && r == 0; i++)
     {

@@ -15,19 +15,20 @@ enum
   MAX_STACK = 64 << 20, /* bytes of one frame */
 };
 
-/* Where a stack begins: nobody called them. Source: TOPFRAME in Go's src/runtime/asm_amd64.s,
- * asm_arm64.s and rt0_linux_*.s */
+/* Where a stack begins: nobody called them, or the kernel did, on a stack of signals. Source:
+ * TOPFRAME in Go's src/runtime/asm_amd64.s, asm_arm64.s, rt0_linux_*.s and sys_linux_*.s */
 static const char *const outermost[] = {
-  "_rt0_amd64",     "_rt0_amd64_linux", "_rt0_arm64",     "_rt0_arm64_linux",
-  "runtime.goexit", "runtime.mstart",   "runtime.rt0_go",
+  "_rt0_amd64",       "_rt0_amd64_linux",  "_rt0_arm64",
+  "_rt0_arm64_linux", "runtime.goexit",    "runtime.mstart",
+  "runtime.rt0_go",   "runtime.sigreturn", "runtime.sigreturn__sigaction",
+  "runtime.sigtramp",
 };
 
-/* These change to another stack before they call: what called them lies there. The kernel does it
- * for the last ones. Source: the same files, sys_linux_*.s and time_linux_amd64.s */
+/* These change to another stack before they call: what called them lies there. Source: the same
+ * files, and time_linux_amd64.s */
 static const char *const joints[] = {
-  "runtime.asmcgocall", "runtime.cgocallback",          "runtime.mcall",    "runtime.morestack",
-  "runtime.nanotime1",  "runtime.systemstack",          "runtime.walltime", "time.now",
-  "runtime.sigreturn",  "runtime.sigreturn__sigaction", "runtime.sigtramp",
+  "runtime.asmcgocall", "runtime.cgocallback", "runtime.mcall",    "runtime.morestack",
+  "runtime.nanotime1",  "runtime.systemstack", "runtime.walltime", "time.now",
 };
 
 void
@@ -65,23 +66,6 @@ sonde_go_functions_discard (SondeGoFunctions *self, uint32_t *work)
   return sonde_cfi_discard (self->bytes, 0, &self->size_bytes, work);
 }
 
-/* A table that does not say where its functions begin is believed if the program's entry point is
- * where that would have it: with C's code before Go's it is another. */
-static bool
-is_placed (const SondeGoFunctions *self)
-{
-  SondeGoFunction function;
-  const char *name;
-
-  if (self->table.is_placed)
-    return true;
-  if (!sonde_go_table_find (&self->table, self->file.header.e_entry, &function)
-      || function.begin != self->file.header.e_entry)
-    return false;
-  name = sonde_go_table_name (&self->table, &function);
-  return name != NULL && strncmp (name, "_rt0_", 5) == 0;
-}
-
 int
 sonde_go_functions_read (SondeGoFunctions *self, size_t max_bytes, uint32_t *work)
 {
@@ -111,8 +95,8 @@ sonde_go_functions_read (SondeGoFunctions *self, size_t max_bytes, uint32_t *wor
   self->at += n;
   if (self->at < self->size_bytes)
     return 1;
-  self->is_usable = sonde_go_table_parse (&self->table, self->bytes, self->size_bytes, self->text)
-                    && is_placed (self);
+  self->is_usable = sonde_go_table_parse (&self->table, self->bytes, self->size_bytes, self->text,
+                                          self->file.header.e_entry);
   return 0;
 }
 

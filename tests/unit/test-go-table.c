@@ -15,9 +15,12 @@ static const FakeGoLayout layouts[] = { FAKE_GO_1_16, FAKE_GO_1_18, FAKE_GO_1_20
 
 /* 0 up to byte 4, 24 for 0x78 bytes, 0 again; 25 for a byte, which no frame has. */
 static const FakeGoFunction usual[] = {
-  { "main.leaf", 0, "\2\4\x30\x78\x2f\x78", 0 }, { "main.main", 0x100, "\2\4\x30\x7c\2\1\1\x7f", 0 },
-  { "runtime.goexit", 0x200, "\2\x7f", 0 },    { "runtime.systemstack", 0x240, "\2\x40", 0 },
-  { "main.silent", 0x280, NULL, 0 },           { NULL, 0x300, NULL, 0 },
+  { "main.leaf", 0, "\2\4\x30\x78\x2f\x78", 0 },
+  { "main.main", 0x100, "\2\4\x30\x7c\2\1\1\x7f", 0 },
+  { "runtime.goexit", 0x200, "\2\x7f", 0 },
+  { "runtime.systemstack", 0x240, "\2\x40", 0 },
+  { "main.silent", 0x280, NULL, 0 },
+  { NULL, 0x300, NULL, 0 },
 };
 
 static GByteArray *
@@ -25,7 +28,7 @@ parse (FakeGoLayout layout, const FakeGoFunction *functions, SondeGoTable *table
 {
   GByteArray *bytes = fake_go_build (layout, functions, TEXT);
 
-  g_assert_true (sonde_go_table_parse (table, bytes->data, bytes->len, 0));
+  g_assert_true (sonde_go_table_parse (table, bytes->data, bytes->len, 0, 0));
   return bytes;
 }
 
@@ -35,7 +38,7 @@ test_layouts (void)
   for (guint i = 0; i < G_N_ELEMENTS (layouts); i++)
     {
       SondeGoTable table;
-      g_autoptr (GByteArray) bytes = parse (layouts[i], usual, &table);
+      G_GNUC_UNUSED g_autoptr (GByteArray) bytes = parse (layouts[i], usual, &table);
       SondeGoFunction function;
       uint64_t begin, end;
       uint32_t work = 100;
@@ -75,7 +78,7 @@ test_refuses_tables (void)
     g_autofree guint8 *bad = g_memdup2 (good->data, good->len);                                    \
     type number = value;                                                                           \
     memcpy (bad + (offset), &number, sizeof number);                                               \
-    g_assert_false (sonde_go_table_parse (&table, bad, good->len, 0));                             \
+    g_assert_false (sonde_go_table_parse (&table, bad, good->len, 0, 0));                          \
   }
   REFUSES (0, guint32, 0xfffffffb); /* Go 1.2 */
   REFUSES (4, guint8, 1);
@@ -89,8 +92,8 @@ test_refuses_tables (void)
     if (place != 40 && place != 48) /* units and names of files are nobody's business here */
       REFUSES (place, guint64, good->len);
   REFUSES (64, guint64, G_MAXUINT64 - 8);
-  g_assert_false (sonde_go_table_parse (&table, good->data, 7, 0));
-  g_assert_false (sonde_go_table_parse (&table, good->data, 71, 0));
+  g_assert_false (sonde_go_table_parse (&table, good->data, 7, 0, 0));
+  g_assert_false (sonde_go_table_parse (&table, good->data, 71, 0, 0));
 }
 
 static int
@@ -99,7 +102,7 @@ stack_size_of (const char *sizes, guint64 distance, uint32_t work)
   const FakeGoFunction functions[]
       = { { "f", 0, sizes, 0 }, { "g", 0x100, NULL, 0 }, { NULL, 0x200, NULL, 0 } };
   SondeGoTable table;
-  g_autoptr (GByteArray) bytes = parse (FAKE_GO_1_20, functions, &table);
+  G_GNUC_UNUSED g_autoptr (GByteArray) bytes = parse (FAKE_GO_1_20, functions, &table);
   SondeGoFunction function;
   uint64_t begin, end;
   int32_t size;
@@ -131,14 +134,14 @@ test_lying_functions (void)
   SondeGoTable table;
 
   {
-    g_autoptr (GByteArray) bytes = parse (FAKE_GO_1_18, falling, &table);
+    G_GNUC_UNUSED g_autoptr (GByteArray) bytes = parse (FAKE_GO_1_18, falling, &table);
 
     g_assert_false (sonde_go_table_get (&table, 0, &function));
     g_assert_false (sonde_go_table_get (&table, 2, &function));
     g_assert_false (sonde_go_table_find (&table, TEXT + 0x40, &function));
   }
   {
-    g_autoptr (GByteArray) bytes = parse (FAKE_GO_1_18, elsewhere, &table);
+    G_GNUC_UNUSED g_autoptr (GByteArray) bytes = parse (FAKE_GO_1_18, elsewhere, &table);
 
     g_assert_false (sonde_go_table_find (&table, TEXT, &function));
     g_assert_true (sonde_go_table_find (&table, TEXT + 0x100, &function));
@@ -155,7 +158,7 @@ look_at_all (const guint8 *data, gsize size)
   uint64_t begin, end;
   int32_t stack_size;
 
-  if (!sonde_go_table_parse (&table, data, size, TEXT))
+  if (!sonde_go_table_parse (&table, data, size, TEXT, 0))
     return;
   for (guint64 vaddr = TEXT; vaddr < TEXT + 0x300; vaddr += 0x1f)
     {
@@ -223,7 +226,25 @@ test_names_of_a_stripped_program (void)
   close (fd);
 }
 
-/* Nobody says where its functions are, and by the entry point they are not where .text is. */
+/* As of Go 1.26: the entry point tells that functions are where .text is, or that they are not. */
+static void
+test_place_by_entry_point (void)
+{
+  static const FakeGoFunction functions[] = { { "main.main", 0, NULL, 0 },
+                                              { "_rt0_amd64_linux", 0x100, NULL, 0 },
+                                              { NULL, 0x200, NULL, 0 } };
+  g_autoptr (GByteArray) bytes = fake_go_build (FAKE_GO_1_20, functions, 0);
+  SondeGoFunction function;
+  SondeGoTable table;
+
+  g_assert_false (sonde_go_table_parse (&table, bytes->data, bytes->len, TEXT, TEXT));
+  g_assert_false (sonde_go_table_parse (&table, bytes->data, bytes->len, TEXT, TEXT + 0x101));
+  g_assert_false (sonde_go_table_parse (&table, bytes->data, bytes->len, TEXT, 0));
+  g_assert_true (sonde_go_table_parse (&table, bytes->data, bytes->len, TEXT, TEXT + 0x100));
+  g_assert_true (sonde_go_table_find (&table, TEXT + 0x10, &function));
+  g_assert_cmphex (function.end, ==, TEXT + 0x100);
+}
+
 static void
 test_table_without_a_place (void)
 {
@@ -336,6 +357,7 @@ main (int argc, char **argv)
   g_test_add_func ("/go-table/needs-to-know-where-functions-are", test_table_without_a_place);
   g_test_add_func ("/go-table/stays-within-cut-and-mutated-tables", test_cut_and_mutated_tables);
   g_test_add_func ("/go-table/reads-each-layout", test_layouts);
+  g_test_add_func ("/go-table/takes-the-place-from-the-entry-point", test_place_by_entry_point);
   g_test_add_func ("/go-table/names-functions-of-a-stripped-program",
                    test_names_of_a_stripped_program);
   g_test_add_func ("/go-table/makes-rules-for-each-machine", test_rules);
