@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/elf-file.h"
+#include "base/go-table.h"
 #include "symbols/name-rank.h"
 
 enum
@@ -34,6 +35,23 @@ struct SondeSymbolTable
   size_t names_size;
   size_t n_bytes; /* of symbols and names, against the bound */
 };
+
+static int
+append (SondeSymbolTable *self, const FileSymbol *symbol)
+{
+  if (self->n_symbols == self->n_allocated)
+    {
+      size_t n_allocated = self->n_allocated * 2 + 256;
+      FileSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
+
+      if (symbols == NULL)
+        return -ENOMEM;
+      self->symbols = symbols;
+      self->n_allocated = n_allocated;
+    }
+  self->symbols[self->n_symbols++] = *symbol;
+  return 0;
+}
 
 static int
 take_symbol (SondeSymbolTable *self,
@@ -73,18 +91,7 @@ take_symbol (SondeSymbolTable *self,
       && section->sh_addr <= taken.begin)
     taken.limit = section->sh_addr + section->sh_size;
   taken.name = (uint32_t) (names_offset + symbol->st_name);
-  if (self->n_symbols == self->n_allocated)
-    {
-      size_t n_allocated = self->n_allocated * 2 + 256;
-      FileSymbol *symbols = reallocarray (self->symbols, n_allocated, sizeof *symbols);
-
-      if (symbols == NULL)
-        return -ENOMEM;
-      self->symbols = symbols;
-      self->n_allocated = n_allocated;
-    }
-  self->symbols[self->n_symbols++] = taken;
-  return 0;
+  return append (self, &taken);
 }
 
 static int
@@ -124,6 +131,28 @@ read_chunk (const SondeElfFile *elf, uint64_t offset, Elf64_Sym *symbols, size_t
   return r;
 }
 
+/* Adds the bytes of a section to the names, with a NUL behind them. */
+static int
+read_names (SondeSymbolTable *self, const Elf64_Shdr *section)
+{
+  char *names;
+  int r = charge (self, section->sh_size + 1);
+
+  if (r < 0)
+    return r;
+  names = realloc (self->names, self->names_size + section->sh_size + 1);
+  if (names == NULL)
+    return -ENOMEM;
+  self->names = names;
+  r = sonde_elf_file_read (&self->elf, section->sh_offset, names + self->names_size,
+                           section->sh_size);
+  if (r < 0)
+    return r;
+  self->names_size += section->sh_size;
+  names[self->names_size++] = '\0';
+  return 0;
+}
+
 static int
 read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
 {
@@ -131,22 +160,12 @@ read_symbols (SondeSymbolTable *self, const Elf64_Shdr *section)
   size_t names_offset = self->names_size;
   size_t n_symbols = section->sh_size / symbol_bytes (&self->elf);
   Elf64_Sym *chunk;
-  char *names;
   int r = charge (self, section->sh_size);
 
   if (r == 0)
-    r = charge (self, strings->sh_size + 1);
+    r = read_names (self, strings);
   if (r < 0)
     return r;
-  names = realloc (self->names, names_offset + strings->sh_size + 1);
-  if (names == NULL)
-    return -ENOMEM;
-  self->names = names;
-  r = sonde_elf_file_read (&self->elf, strings->sh_offset, names + names_offset, strings->sh_size);
-  if (r < 0)
-    return r;
-  self->names_size += strings->sh_size;
-  names[self->names_size++] = '\0';
 
   chunk = calloc (SYMBOLS_PER_READ, sizeof *chunk);
   if (chunk == NULL)
@@ -227,6 +246,55 @@ sort (SondeSymbolTable *self)
     }
 }
 
+static bool
+has_own_symbols (const SondeSymbolTable *self)
+{
+  for (size_t i = 0; i < self->elf.n_sections; i++)
+    if (self->sections[i].sh_type == SHT_SYMTAB)
+      return true;
+  return false;
+}
+
+/* The functions of a Go program without .symtab, by the table of its own runtime. */
+static int
+read_go_functions (SondeSymbolTable *self)
+{
+  const size_t names_offset = self->names_size;
+  Elf64_Shdr section;
+  Elf64_Shdr text = { 0 };
+  SondeGoTable table;
+  int r;
+
+  if (self->elf.is_32_bit || has_own_symbols (self)
+      || (!sonde_elf_file_find_section (&self->elf, ".gopclntab", SHT_PROGBITS, &section)
+          && !sonde_elf_file_find_section (&self->elf, ".data.rel.ro.gopclntab", SHT_PROGBITS,
+                                           &section))
+      || (section.sh_flags & SHF_COMPRESSED) != 0)
+    return 0;
+  sonde_elf_file_find_section (&self->elf, ".text", SHT_PROGBITS, &text);
+  r = read_names (self, &section);
+  if (r < 0
+      || !sonde_go_table_parse (&table, (const uint8_t *) self->names + names_offset,
+                                section.sh_size, text.sh_addr, self->elf.header.e_entry))
+    return r;
+  for (size_t i = 0; i < table.n_functions && r == 0; i++)
+    {
+      SondeGoFunction function;
+      FileSymbol taken = { .limit = UINT64_MAX };
+
+      if (!sonde_go_table_get (&table, i, &function)
+          || sonde_go_table_name (&table, &function) == NULL)
+        continue;
+      taken.begin = function.begin;
+      taken.end = function.end;
+      taken.name = (uint32_t) (names_offset + function.name);
+      r = charge (self, sizeof taken);
+      if (r == 0)
+        r = append (self, &taken);
+    }
+  return r;
+}
+
 int
 sonde_symbol_table_new (int fd, SondeSymbolTable **self)
 {
@@ -245,6 +313,8 @@ sonde_symbol_table_new (int fd, SondeSymbolTable **self)
   for (size_t i = 0; i < n_sections && r == 0; i++)
     if (is_symbol_table (result, &result->sections[i]))
       r = read_symbols (result, &result->sections[i]);
+  if (r == 0)
+    r = read_go_functions (result);
   free (result->sections);
   result->sections = NULL;
   if (r == 0)

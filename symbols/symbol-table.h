@@ -9,8 +9,9 @@
 /**
  * SECTION: symbol-table
  *
- * Reads .symtab and .dynsym (both, merged) of a hostile file: bounded sizes, nothing mapped,
- * nothing decompressed. Names come out as stored; see demangle.h. One thread per table.
+ * Reads .symtab and .dynsym (both, merged) of a hostile file, and .gopclntab where a program of Go
+ * has no .symtab: bounded sizes, nothing mapped, nothing decompressed. Names come out as stored;
+ * see demangle.h. One thread per table.
  */
 #define SONDE_SYMBOL_TABLE_MAX_BYTES (256u << 20) /* symbols and strings of one file */
 

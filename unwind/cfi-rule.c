@@ -302,7 +302,7 @@ rule_return (const SondeRule *rule,
 
 /* What a rule says that does not lead to a caller. */
 static SondeStep
-rule_verdict (const SondeRule *rule)
+rule_verdict (const SondeRule *rule, bool has_called)
 {
   switch ((SondeRuleKind) rule->kind)
     {
@@ -310,6 +310,8 @@ rule_verdict (const SondeRule *rule)
     case SONDE_RULE_DEREF:
     case SONDE_RULE_PLT:
       return SONDE_STEP_OK;
+    case SONDE_RULE_JOINT:
+      return has_called ? SONDE_STEP_END : SONDE_STEP_OK;
     case SONDE_RULE_END:
       return SONDE_STEP_END;
     case SONDE_RULE_NONE:
@@ -330,7 +332,7 @@ sonde_rule_step (const SondeRule *rule,
 {
   const SondeArchRegisters *registers = sonde_arch_registers (arch);
   bool is_signal = (rule->flags & SONDE_RULE_SIGNAL) != 0;
-  SondeStep step = rule_verdict (rule);
+  SondeStep step = rule_verdict (rule, !frame->exact_pc);
   uint64_t base, cfa, pc;
 
   if (step != SONDE_STEP_OK)

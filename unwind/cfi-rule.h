@@ -24,6 +24,7 @@ typedef enum
   SONDE_RULE_END,      /* return address undefined: the outermost frame */
   SONDE_RULE_SLOW,     /* use the row */
   SONDE_RULE_BAD,      /* the row is malformed */
+  SONDE_RULE_JOINT,    /* as REGISTER, until it calls: then it is the outermost of its stack */
 } SondeRuleKind;
 
 enum

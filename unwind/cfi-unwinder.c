@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "unwind/go-functions.h"
 #include "unwind/plain-frame.h"
 #include "unwind/rule-cache.h"
 #include "unwind/unwinder-private.h"
@@ -60,8 +61,10 @@ typedef struct
   const PcPlace *place; /* of the last pc; NULL: it has no module */
   SondeFrameState frame;
   SondeStackCopy stack;
-  bool plainly;   /* follow only what nearly all stacks need */
-  bool needs_all; /* that was not enough for this one */
+  uint64_t callee; /* pc of the frame that this one called; the sampled one has none */
+  bool in_chain;   /* the frame was found by the frame pointer before it */
+  bool plainly;    /* follow only what nearly all stacks need */
+  bool needs_all;  /* that was not enough for this one */
   uint32_t work_left;
 } CfiWalk;
 
@@ -119,7 +122,8 @@ find_rule (CfiWalk *self, uint64_t vaddr, SondeRule *rule, uint64_t *begin, uint
   *begin = vaddr;
   *end = vaddr + 1;
   if (!sonde_module_find_cfi (self->place->module, vaddr, &section, &cie, &fde))
-    return true;
+    return sonde_go_functions_rule (sonde_module_go_functions (self->place->module), vaddr,
+                                    self->arch, &self->work_left, rule, begin, end);
   rule->kind = SONDE_RULE_BAD;
   r = sonde_cfi_row_find (section, &cie, &fde, vaddr, &self->work_left, &row);
   if (r < 0)
@@ -178,7 +182,9 @@ step_slowly (CfiWalk *self, uint64_t vaddr, bool is_first)
 }
 
 /* Code without rules (hand-written assembly, JIT): the frame pointer, if everything speaks for it.
- */
+ * A chain of them ends with a zero where the stack begins. Source: the psABI, "Process
+ * Initialization". A zero that no frame pointer led to says nothing: programs without frame
+ * pointers have it throughout. */
 static SondeStep
 step_by_frame_pointer (CfiWalk *self)
 {
@@ -186,10 +192,15 @@ step_by_frame_pointer (CfiWalk *self)
   const unsigned word_bytes = registers->word_bytes;
   SondeFrameState next = self->frame;
   uint64_t sp = self->frame.registers.values[registers->sp];
+  const bool in_chain = self->in_chain;
   uint64_t fp, return_address;
 
-  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp) || fp % word_bytes != 0
-      || fp < sp
+  self->in_chain = false;
+  if (!sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp))
+    return SONDE_STEP_NO_RULE;
+  if (fp == 0 && in_chain)
+    return SONDE_STEP_END;
+  if (fp % word_bytes != 0 || fp < sp
       || !sonde_stack_copy_read (&self->stack, fp + word_bytes, word_bytes, &return_address)
       || !sonde_stack_copy_read (&self->stack, fp, word_bytes,
                                  &next.registers.values[registers->fp]))
@@ -198,6 +209,8 @@ step_by_frame_pointer (CfiWalk *self)
       return SONDE_STEP_NO_RULE;
     }
   return_address = sonde_arch_strip_pac (self->arch, return_address);
+  if (return_address == 0 && next.registers.values[registers->fp] == 0 && !self->frame.exact_pc)
+    return SONDE_STEP_END;
   if (return_address == 0
       || sonde_process_find_mapping (self->unwinder->processes, self->process, return_address - 1)
              == NULL)
@@ -206,6 +219,7 @@ step_by_frame_pointer (CfiWalk *self)
   next.pc = return_address;
   next.exact_pc = false;
   self->frame = next;
+  self->in_chain = true;
   return SONDE_STEP_OK;
 }
 
@@ -226,12 +240,84 @@ step_by_rule (CfiWalk *self, const SondeRule *rule, uint64_t vaddr, bool is_firs
   if (rule->kind == SONDE_RULE_SLOW) /* who knows */
     self->needs_all = true;
   if ((rule->kind == SONDE_RULE_REGISTER || rule->kind == SONDE_RULE_DEREF
-       || rule->kind == SONDE_RULE_PLT)
+       || rule->kind == SONDE_RULE_PLT || rule->kind == SONDE_RULE_JOINT)
       && ((valid >> rule->cfa_register & 1) == 0
           || ((rule->flags & SONDE_RULE_RA_IN_REGISTER) != 0
               && (valid >> rule->ra_place & 1) == 0)))
     self->needs_all = true;
   return result;
+}
+
+#define MAX_CONTEXT_ARGUMENTS 64 /* functions of coroutines have few */
+
+/* The code that makecontext() has a coroutine return to, at its first instruction: no call is
+ * before it. What it goes on with lies on the stack where rbx says, behind the arguments that no
+ * register had room for. Source: glibc, sysdeps/unix/sysv/linux/x86_64/makecontext.c */
+static bool
+is_end_of_context (CfiWalk *self, uint64_t vaddr)
+{
+  const SondeCfiRegisters *registers = &self->frame.registers;
+  uint64_t begin, end, link, linked;
+  uint64_t sp = registers->values[sonde_arch_registers (self->arch)->sp];
+
+  return self->arch == SONDE_ARCH_X86_64 && !self->frame.exact_pc
+         && sonde_cfi_registers_get (registers, 3, &link) && link % 8 == 0
+         && link - sp <= 8 * MAX_CONTEXT_ARGUMENTS
+         && sonde_stack_copy_read (&self->stack, link, 8, &linked)
+         && sonde_module_find_function (self->place->module, vaddr + 1, &begin, &end)
+         && begin == vaddr + 1;
+}
+
+#define N_ENTRY_WORDS 16 /* from what calls main() to the entry code: musl has five or six */
+
+/* The code that @word, of the stack, returns to is what the kernel jumped to at exec. */
+static bool
+is_return_to_entry (CfiWalk *self, uint64_t word)
+{
+  PcPlace place;
+
+  return look_up_place (self, word - 1, &place) != NULL
+         && sonde_module_is_entry (place.module, word - 1 - place.bias);
+}
+
+/* The function that was called begins at @word, of the stack. */
+static bool
+is_begin_of_callee (CfiWalk *self, uint64_t word)
+{
+  uint64_t begin, end;
+  PcPlace place;
+
+  return word != 0 && word <= self->callee && look_up_place (self, word, &place) != NULL
+         && sonde_module_find_function (place.module, word - place.bias, &begin, &end)
+         && begin == word - place.bias && self->callee - place.bias - begin <= end - begin;
+}
+
+/* What called main() has no CFI in musl and uses the frame pointer for something else, but just
+ * above its frame lies the return address into the entry code. What called a thread's function has
+ * a frame pointer of zero and that function's address above its frame. Source: musl,
+ * src/env/__libc_start_main.c, src/thread/pthread_create.c and x86_64/clone.s */
+static bool
+is_below_start (CfiWalk *self)
+{
+  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const uint64_t sp = self->frame.registers.values[registers->sp];
+  uint64_t fp = 1;
+  bool found = false;
+
+  if (self->frame.exact_pc)
+    return false;
+  sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp);
+  for (unsigned i = 0; i < N_ENTRY_WORDS && !found; i++)
+    {
+      uint64_t word;
+
+      if (!sonde_stack_copy_read (&self->stack, sp + i * registers->word_bytes,
+                                  registers->word_bytes, &word))
+        break;
+      found = is_return_to_entry (self, word) || (fp == 0 && is_begin_of_callee (self, word));
+    }
+  self->stack.ran_out = false; /* nobody said that it is as long */
+  return found;
 }
 
 static SondeStep
@@ -241,6 +327,7 @@ step (CfiWalk *self, bool is_first)
   uint64_t address = self->frame.exact_pc ? self->frame.pc : self->frame.pc - 1;
   const SondeRule *rule;
   SondeRule decoded;
+  SondeStep result;
   uint64_t vaddr;
 
   if (!find_place (self, address))
@@ -248,10 +335,14 @@ step (CfiWalk *self, bool is_first)
   rule = get_rule (self, address, &decoded);
   vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)
-    return step_by_rule (self, rule, vaddr, is_first);
-  if (sonde_module_is_entry (self->place->module, vaddr))
+    {
+      self->in_chain = false;
+      return step_by_rule (self, rule, vaddr, is_first);
+    }
+  if (sonde_module_is_entry (self->place->module, vaddr) || is_end_of_context (self, vaddr))
     return SONDE_STEP_END;
-  return step_by_frame_pointer (self);
+  result = step_by_frame_pointer (self);
+  return result == SONDE_STEP_NO_RULE && is_below_start (self) ? SONDE_STEP_END : result;
 }
 
 static SondeUnwindEnd
@@ -321,6 +412,7 @@ begin (CfiWalk *self, const SondeUserState *state, bool plainly)
     .address = registers->values[sonde_arch_registers (self->arch)->sp],
     .is_32_bit = self->arch == SONDE_ARCH_I386,
   };
+  self->in_chain = false;
   self->plainly = plainly;
   self->needs_all = false;
 }
@@ -346,7 +438,10 @@ walk_plainly (CfiWalk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
       back = 1;
     }
   if (n > *n_addrs)
-    sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+    {
+      self->in_chain = false;
+      sonde_plain_frame_leave (&frame, sonde_arch_native (), &self->frame);
+    }
   *n_addrs = n;
 }
 
@@ -362,6 +457,7 @@ walk (
 
       if (self->plainly)
         walk_plainly (self, addrs, max_addrs, n_addrs);
+      self->callee = *n_addrs >= 2 ? addrs[*n_addrs - 2] : 0;
       result = step (self, *n_addrs == 1);
       if (result != SONDE_STEP_OK)
         return end_of_step (self, state, result);

@@ -538,12 +538,15 @@ explain (DwflUnwinder *self, ProcessData *data, bool is_undefined)
   const SondeProcessMapping *mapping
       = sonde_process_find_mapping (self->processes, data->process, walk->lookup_pc);
   bool has_module = mapping != NULL && mapping->module != NULL;
-  uint64_t begin, end, key;
+  const SondeCfiSection *section;
+  SondeCfiCie cie;
+  SondeCfiFde fde;
   uint64_t *outermost;
+  uint64_t key;
 
   if (!has_module
-      || !sonde_module_find_function (mapping->module, walk->lookup_pc - mapping->bias, &begin,
-                                      &end))
+      || !sonde_module_find_cfi (mapping->module, walk->lookup_pc - mapping->bias, &section, &cie,
+                                 &fde))
     {
       /* Frame pointers were tried; where there are none, what they hold proves nothing. */
       if (walk->read_above && walk->state->stack_size_bytes == walk->state->dump_size_bytes)

@@ -7,6 +7,7 @@
 
 #include "base/elf-file.h"
 #include "unwind/cfi-index.h"
+#include "unwind/go-functions.h"
 #include "unwind/module.h"
 
 /**
@@ -48,6 +49,7 @@ struct SondeUnwindModule
   char build_id[2 * SONDE_ELF_MAX_BUILD_ID + 1]; /* hexadecimal; "": none */
   SondeCfiIndex cfi;
   SondeCfiBuilder *builder; /* NULL: cfi is complete */
+  SondeGoFunctions go;      /* for code without CFI */
   size_t n_bytes;           /* what the store accounts for it */
   struct Elf *elf;
   void (*end_elf) (SondeUnwindModule *self); /* set with elf: only then libelf is there */
@@ -72,6 +74,10 @@ void sonde_module_free (SondeUnwindModule *self);
  * Returns 1 if there is more to do, 0 when the module is complete. Errors: -ENOMEM, or what pread()
  * said. */
 int sonde_module_read (SondeUnwindModule *self, uint32_t *work);
+
+/* Gives back memory of a module that nobody has any more, with *@work at most; true when it may be
+ * freed. */
+bool sonde_module_discard (SondeUnwindModule *self, uint32_t *work);
 
 /* @file must stay open, its other members need not stay; @low: the module's lowest address.
  * Errors: -ENODATA without CFI, -EFBIG over SONDE_MODULE_MAX_BYTES, -EBADMSG, -ENOMEM. */

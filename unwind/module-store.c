@@ -226,7 +226,7 @@ free_trash (SondeModuleStore *self, uint32_t *work)
     {
       SondeUnwindModule *module = self->trash;
 
-      if (!sonde_cfi_index_discard (&module->cfi, work))
+      if (!sonde_module_discard (module, work))
         return false;
       self->trash = module->newer;
       sonde_module_free (module);

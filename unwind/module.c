@@ -63,6 +63,7 @@ take_headers (SondeUnwindModule *self, SondeElfFile *file)
   file->loads = self->loads; /* lent: the builder locates sections through them */
   r = forgive (sonde_cfi_builder_new (file, self->low, &self->builder));
   file->loads = NULL;
+  sonde_go_functions_find (&self->go, file);
   return r;
 }
 
@@ -106,17 +107,34 @@ sonde_module_new (int fd, const uint8_t *memory, uint64_t size_bytes, SondeUnwin
 int
 sonde_module_read (SondeUnwindModule *self, uint32_t *work)
 {
+  size_t cfi_bytes;
   int r;
 
-  if (self->builder == NULL)
+  if (self->builder != NULL)
+    {
+      r = sonde_cfi_builder_run (self->builder, work, &self->cfi);
+      if (r > 0)
+        return r;
+      sonde_cfi_builder_free (self->builder);
+      self->builder = NULL;
+      self->n_bytes += sonde_cfi_index_bytes (&self->cfi);
+      if (forgive (r) < 0)
+        return r;
+    }
+  if (self->go.at == self->go.size_bytes)
     return 0;
-  r = sonde_cfi_builder_run (self->builder, work, &self->cfi);
-  if (r > 0)
-    return r;
-  sonde_cfi_builder_free (self->builder);
-  self->builder = NULL;
-  self->n_bytes += sonde_cfi_index_bytes (&self->cfi);
-  return forgive (r);
+  cfi_bytes = sonde_cfi_index_bytes (&self->cfi);
+  r = sonde_go_functions_read (
+      &self->go, cfi_bytes < SONDE_MODULE_MAX_BYTES ? SONDE_MODULE_MAX_BYTES - cfi_bytes : 0, work);
+  if (r == 0)
+    self->n_bytes += self->go.size_bytes;
+  return r;
+}
+
+bool
+sonde_module_discard (SondeUnwindModule *self, uint32_t *work)
+{
+  return sonde_cfi_index_discard (&self->cfi, work) && sonde_go_functions_discard (&self->go, work);
 }
 
 int
@@ -153,6 +171,7 @@ sonde_module_free (SondeUnwindModule *self)
     self->end_elf (self);
   sonde_cfi_builder_free (self->builder);
   sonde_cfi_index_clear (&self->cfi);
+  sonde_go_functions_clear (&self->go);
   free (self->loads);
   if (self->fd >= 0)
     close (self->fd);
@@ -244,6 +263,12 @@ sonde_module_find_cfi (const SondeUnwindModule *self,
   return sonde_cfi_index_find (&self->cfi, vaddr, fde, cie);
 }
 
+const SondeGoFunctions *
+sonde_module_go_functions (const SondeUnwindModule *self)
+{
+  return &self->go;
+}
+
 bool
 sonde_module_find_function (const SondeUnwindModule *self,
                             uint64_t vaddr,
@@ -254,7 +279,7 @@ sonde_module_find_function (const SondeUnwindModule *self,
   SondeCfiCie cie;
 
   if (!sonde_cfi_index_find (&self->cfi, vaddr, &fde, &cie))
-    return false;
+    return sonde_go_functions_range (&self->go, vaddr, begin, end);
   *begin = fde.begin;
   *end = fde.end;
   return true;

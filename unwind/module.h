@@ -12,10 +12,10 @@
  * SECTION: module
  *
  * A module is what a file's mapping tells an unwinder: program headers, .eh_frame_hdr and .eh_frame
- * (.debug_frame when there is no .eh_frame), read once with bounded pread() into private memory,
- * and in slices, so that no file keeps samples waiting long. The file is hostile: nothing is
- * mapped, nothing is decompressed, sizes are bounded, and bad data makes a module without CFI,
- * never a crash.
+ * (.debug_frame when there is no .eh_frame), and .gopclntab, read once with bounded pread() into
+ * private memory, and in slices, so that no file keeps samples waiting long. The file is hostile:
+ * nothing is mapped, nothing is decompressed, sizes are bounded, and bad data makes a module
+ * without CFI, never a crash.
  *
  * The store finds modules by the identity that the kernel gives in mappings (SondeFileId); two ids
  * that lead to the same opened file (device, inode, size, mtime, ctime) share one module. Main
@@ -116,7 +116,8 @@ bool sonde_module_is_32_bit (const SondeUnwindModule *self);
 /* The image's lowest and highest virtual address (page-aligned PT_LOADs), before the bias. */
 void sonde_module_extent (const SondeUnwindModule *self, uint64_t *low, uint64_t *high);
 
-/* The function range that CFI gives around @vaddr (file addresses). False if none. */
+/* The function range that CFI, or else Go's table, gives around @vaddr (file addresses). False if
+ * none. */
 bool sonde_module_find_function (const SondeUnwindModule *self,
                                  uint64_t vaddr,
                                  uint64_t *begin,
@@ -128,6 +129,10 @@ bool sonde_module_find_cfi (const SondeUnwindModule *self,
                             const SondeCfiSection **section,
                             SondeCfiCie *cie,
                             SondeCfiFde *fde);
+
+/* What Go's linker left, for code without CFI. Valid as long as the module. */
+struct SondeGoFunctions;
+const struct SondeGoFunctions *sonde_module_go_functions (const SondeUnwindModule *self);
 
 /* Is @vaddr in the code that the kernel jumps to at exec, which has no caller? The dynamic linker's
  * has no CFI that would say so. */

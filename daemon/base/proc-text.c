@@ -173,6 +173,23 @@ sonde_mountinfo_has_same (const char *mountinfo, gint64 mount_id, const char *ot
   return false;
 }
 
+gint64
+sonde_mountinfo_find_device (const char *mountinfo, guint dev_major, guint dev_minor)
+{
+  g_autofree char *wanted = g_strdup_printf ("%u:%u ", dev_major, dev_minor);
+
+  for (const char *line = mountinfo; *line != '\0'; line = next_line (line))
+    {
+      gsize length;
+      const char *device = mountinfo_device (line, &length);
+
+      if (device != NULL && g_ascii_isdigit (*line) && length == strlen (wanted)
+          && memcmp (device, wanted, length) == 0)
+        return g_ascii_strtoll (line, NULL, 10);
+    }
+  return -1;
+}
+
 bool
 sonde_mountinfo_is_layered (const char *mountinfo, gint64 mount_id)
 {

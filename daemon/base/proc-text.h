@@ -22,6 +22,8 @@ gint64 sonde_fdinfo_mount_id (const char *text);
 
 /* Whether the text has a line for that mount. */
 bool sonde_mountinfo_has (const char *mountinfo, gint64 mount_id);
+/* A mount of the file system with that device number; -1 if there is none. */
+gint64 sonde_mountinfo_find_device (const char *mountinfo, guint dev_major, guint dev_minor);
 /* Whether files of mount @mount_id may be opened: its type in @mountinfo is one that cannot make
  * open() wait for another process. Unknown mounts and types may not. Source: proc_pid_mountinfo(5).
  */

@@ -568,6 +568,25 @@ read_mountinfo (const Process *process, gint64 mount_id)
   return NULL;
 }
 
+/* In a namespace of its own, a process whose root is no mount point sees the list without the mount
+ * that its files are on, or an empty one (unshare -m chroot). The file system is known all the same
+ * if the first process has it mounted: by its number, which the kernel gives, not what answers for
+ * the file system, and which nobody else has while @path_fd is open. The kernel is told not to ask
+ * that either. */
+static char *
+find_same_file_system (int path_fd, gint64 *mount_id)
+{
+  g_autofree char *of_first = NULL;
+  struct statx st;
+
+  if (statx (path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st) < 0)
+    return NULL;
+  of_first = sonde_proc_text_read (AT_FDCWD, "/proc/1/mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  if (of_first != NULL)
+    *mount_id = sonde_mountinfo_find_device (of_first, st.stx_dev_major, st.stx_dev_minor);
+  return of_first != NULL && *mount_id >= 0 ? g_steal_pointer (&of_first) : NULL;
+}
+
 /* Layers of an overlay may be of any type, such as one that a program answers for. So it is mounted
  * by who may all, or by the session's owner, who then waits for himself; or it is the machine's,
  * which a namespace has from there. */
@@ -598,6 +617,8 @@ check_mount (const SondeProcBroker *self, const Process *process, int path_fd, g
 
   if (mount_id >= 0)
     mountinfo = read_mountinfo (process, mount_id);
+  if (mount_id >= 0 && mountinfo == NULL)
+    mountinfo = find_same_file_system (path_fd, &mount_id);
   if (mountinfo == NULL || !sonde_mountinfo_is_trusted (mountinfo, mount_id)
       || is_strangers_overlay (self, process, mountinfo, mount_id))
     return -EACCES;

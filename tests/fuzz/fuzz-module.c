@@ -55,6 +55,38 @@ check_functions (const SondeUnwindModule *module)
     }
 }
 
+/* Around each function of Go's table: what holds, holds there. */
+static void
+check_go_functions (const SondeUnwindModule *module)
+{
+  const SondeGoFunctions *go = sonde_module_go_functions (module);
+
+  for (size_t i = 0; go->is_usable && i < go->table.n_functions && i < MAX_FUNCTIONS; i++)
+    {
+      SondeGoFunction function;
+      uint64_t places[3];
+
+      if (!sonde_go_table_get (&go->table, i, &function))
+        continue;
+      places[0] = function.begin;
+      places[1] = function.begin + (function.end - function.begin) / 2;
+      places[2] = function.end - 1;
+      for (unsigned k = 0; k < 3; k++)
+        {
+          uint64_t begin = places[k];
+          uint64_t end = begin + 1;
+          uint32_t work = 1u << 17;
+          SondeRule rule;
+
+          if (!sonde_go_functions_rule (go, places[k], SONDE_ARCH_X86_64, &work, &rule, &begin,
+                                        &end))
+            continue;
+          if (begin > places[k] || end <= places[k] || rule.cfa_offset < 0)
+            abort ();
+        }
+    }
+}
+
 /* Read in slices as small as they can be, the file gives the same table. */
 static void
 check_slices (const uint8_t *data, size_t size, const SondeUnwindModule *whole)
@@ -71,7 +103,8 @@ check_slices (const uint8_t *data, size_t size, const SondeUnwindModule *whole)
       r = sonde_module_read (module, &work);
     }
   while (r == 1);
-  if (r < 0 || module->cfi.n_rows != whole->cfi.n_rows
+  if (r < 0 || module->go.is_usable != whole->go.is_usable
+      || module->go.size_bytes != whole->go.size_bytes || module->cfi.n_rows != whole->cfi.n_rows
       || module->cfi.section.size_bytes != whole->cfi.section.size_bytes)
     abort ();
   if (whole->cfi.n_rows > 0
@@ -111,6 +144,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   sonde_module_has_bare_entry (module);
   check_slices (data, size, module);
   check_functions (module);
+  check_go_functions (module);
   sonde_module_elf (module); /* moves the section */
   check_functions (module);
   sonde_module_store_free (store);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the seeds of tests/fuzz/corpus/module and tests/fuzz/corpus/unwind: make-cfi-corpus.py CORPUS"""
+"""Writes the seeds of tests/fuzz/corpus/module and tests/fuzz/corpus/unwind, and those of corpus/symbols that are
+programs of Go: make-cfi-corpus.py CORPUS"""
 import os
 import struct
 import sys
@@ -40,6 +41,27 @@ def unwind_input(program, flags=0):
     return struct.pack('<BBHI', flags, len(common), len(program), 0xffffffff) + registers + common + program + stack
 
 
+def go_table(magic, lie=0):
+    """Two functions of Go and the place where stacks begin; @lie moves what the records say."""
+    wide = magic == 0xfffffffa
+    word, text = ('<Q', 0x10000) if wide else ('<I', 0)
+    names = b'\0main.leaf\0main.main\0runtime.goexit\0'
+    sizes = b'\0' + b'\2\4\x30\x78\0' + b'\x12\x7f\0' + b'\2\x7f\0'
+    begins, at_name, at_size = [0, 0x80, 0x100, 0x180], [1, 11, 21], [1, 6, 9]
+    n_bytes = struct.calcsize(word)
+    rows, records = b'', b''
+    for i in range(3):
+        rows += struct.pack(word, text + begins[i]) + struct.pack(word, 7 * n_bytes + len(records))
+        records += struct.pack(word, text + begins[i] + lie) + struct.pack('<IIII', at_name[i], 0, 0, at_size[i])
+    rows += struct.pack(word, text + begins[3])
+    header = 8 + (7 if wide else 8) * 8
+    data = struct.pack('<IHBBQQ', magic, 0, 1, 8, 3, 0)
+    if not wide:
+        data += struct.pack('<Q', 0x10000)
+    data += struct.pack('<QQQQQ', header, header, header, header + len(names), header + len(names) + len(sizes))
+    return data + names + sizes + rows + records
+
+
 def modules():
     programs = [program for name, program in PROGRAMS.items() if not name.startswith('i386')]
     section = eh_frame(programs)
@@ -56,11 +78,16 @@ def modules():
     yield 'debug-frame', elf(b'\x14\0\0\0\xff\xff\xff\xff' + section[8:], name=b'.debug_frame')
     yield 'cut', elf(section)[:0x180]
     yield 'i386', elf32([PROGRAMS[name] for name in PROGRAMS if name.startswith('i386')])
+    for name, magic in ('go-1.16', 0xfffffffa), ('go-1.18', 0xfffffff0), ('go-1.20', 0xfffffff1):
+        yield name, elf(go_table(magic), name=b'.gopclntab')
+    yield 'go-lie', elf(go_table(0xfffffff1, lie=16), name=b'.gopclntab')
+    yield 'go-cut', elf(go_table(0xfffffff1)[:-40], name=b'.gopclntab')
     yield 'xz', b'\xfd7zXZ\0' + b'\0' * 58
 
 
 def main(corpus):
     inputs = {f'module/{name}': data for name, data in modules()}
+    inputs |= {f'symbols/{name}': data for name, data in modules() if name in ('go-1.16', 'go-1.20', 'go-lie')}
     for name, program in PROGRAMS.items():
         inputs[f'unwind/{name}'] = unwind_input(program, 4 if name.startswith('i386') else 0)
     inputs['unwind/signal'] = unwind_input(PROGRAMS['realigned'], 2)

@@ -70,6 +70,31 @@ def test_same_namespace(system):
     check(not any('mountinfo' in path for path in capture.files), f'{list(capture.files)}')
 
 
+def test_root_without_a_mount(system):
+    """Then its list of mounts is empty, though its file system is the machine's."""
+    os.makedirs(system.path('tree'))
+    build(system, 'tree/lone', 'in_a_chroot', '-static')
+    for name, command in (('chroot', ('unshare', '-m', 'chroot', system.path('tree'), '/lone', '2')),
+                          ('root', ('unshare', '-m', '-R', system.path('tree'), '/lone', '2'))):
+        capture, _ = system.record(f'{name}.syscap', '--', *command)
+        check_named(system, f'{name}.syscap', 'in_a_chroot')
+        _, shown = percent_of(system, f'{name}.syscap', 'in_a_chroot')
+        whole = re.search(r'^Stacks +([\d.]+)% complete', shown, re.M)
+        check(whole is not None and float(whole[1]) >= FEWEST_PERCENT, shown)
+        check(not any('lone' in text for text in capture.logs), f'{capture.logs}')
+
+
+def test_refused_file(system):
+    """A ramfs would do no harm, but nobody has said so of it; its file is told of once."""
+    os.makedirs(system.path('strange'))
+    build(system, 'refused', 'nobody_knows', '-static')
+    script = 'mount -t ramfs none "$1" && cp "$0" "$1/refused" && exec "$1/refused" 1'
+    capture, _ = system.record('refused.syscap', '--', 'unshare', '-m', 'sh', '-c', script, system.path('refused'),
+                               system.path('strange'))
+    said = [text for text in capture.logs if 'strange/refused are missing' in text]
+    check(len(said) == 1 and 'file systems' in said[0], f'{capture.logs}')
+
+
 def test_map_file(system):
     """It has the number 1 inside, and a /tmp of its own."""
     os.makedirs(system.path('tmp'))
@@ -128,11 +153,15 @@ def test_vdso(system):
 
 
 def main():
-    system = System(5)
+    system = System(7)
     with system.case('a program in a container has names through its layers'):
         test_overlay(system)
     with system.case('one that sees our files needs no mounts of its own'):
         test_same_namespace(system)
+    with system.case('a program whose root is no mount point has stacks and names'):
+        test_root_without_a_mount(system)
+    with system.case('a file that is not opened is told of'):
+        test_refused_file(system)
     with system.case('a map file is that of the process in its container'):
         test_map_file(system)
     with system.case('a program that was built again has the names that it had'):

@@ -162,6 +162,11 @@ def test_odd(system, path, kind, names, milliseconds=MILLISECONDS, end=None):
     recording.check_stacks(names + ('middle', 'leaf'), milliseconds, end)
 
 
+def test_threads(system, path, program):
+    Recording(system, program, path(program), str(MILLISECONDS)).check_stacks(('thread_main', 'middle', 'leaf'),
+                                                                              4 * MILLISECONDS)
+
+
 def find_namespace():
     """The command that makes pid and mount namespaces, and why there is none."""
     command = ['unshare', '--mount', '--pid', '--fork', '--mount-proc']
@@ -174,17 +179,17 @@ def find_namespace():
     return command, None if result.returncode == 0 else f'no namespaces here: {result.stderr.strip()}'
 
 
-def find_32_bit(path):
-    """Why there is no 32-bit program to record."""
+def find_program(path, program, kind):
+    """Why there is none of that kind to record."""
     try:
-        subprocess.run([path('stacks-32-bit'), '0'], check=True)
+        subprocess.run([path(program), '0'], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        return f'no 32-bit programs here: {error}'
+        return f'no {kind} programs here: {error}'
     return None
 
 
 def main():
-    system = System(17)
+    system = System(21)
     namespace, obstacle = find_namespace()
 
     def path(name):
@@ -209,6 +214,7 @@ def main():
             ('a signal stack ends where the dump ends, and says so', test_odd,
              ('alternate', ('on_signal',), MILLISECONDS, '[stack truncated]')),
             ('threads have whole stacks', test_odd, ('threads', ('thread_main',), 4 * MILLISECONDS)),
+            ('a coroutine has the whole of its own stack', test_odd, ('coroutine', ('coroutine_main',))),
     ):
         if namespace in arguments and obstacle:
             system.skip(name, obstacle)
@@ -216,9 +222,14 @@ def main():
         with system.case(name):
             system.measure(test, path, *arguments)
 
-    obstacle = find_32_bit(path)
-    for name, test, program in (('a 32-bit program has whole stacks', test_stripped, 'stacks-32-bit'),
-                                ('a 32-bit program has its names', test_names, 'stacks-32-bit')):
+    for name, test, program, kind in (
+            ('a 32-bit program has whole stacks', test_stripped, 'stacks-32-bit', '32-bit'),
+            ('a 32-bit program has its names', test_names, 'stacks-32-bit', '32-bit'),
+            ('a static program of musl has whole stacks', test_names, 'stacks-musl', 'musl'),
+            ('a program of musl and its library has whole stacks', test_names, 'stacks-musl-dynamic', 'musl'),
+            ('threads of musl have whole stacks', test_threads, 'threads-musl', 'musl'),
+    ):
+        obstacle = find_program(path, program, kind)
         if obstacle:
             system.skip(name, obstacle)
             continue

@@ -121,6 +121,18 @@ test_same_file_system (void)
 }
 
 static void
+test_mount_of_a_device (void)
+{
+  g_assert_cmpint (sonde_mountinfo_find_device (mountinfo, 254, 1), ==, 22);
+  g_assert_cmpint (sonde_mountinfo_find_device (mountinfo, 0, 24), ==, 26);
+  g_assert_cmpint (sonde_mountinfo_find_device (mountinfo, 0, 2), ==, -1);
+  g_assert_cmpint (sonde_mountinfo_find_device (mountinfo, 54, 1), ==, -1);
+  g_assert_cmpint (sonde_mountinfo_find_device ("x 1 0:23 / /o rw - ext4 x rw\n", 0, 23), ==, -1);
+  g_assert_cmpint (sonde_mountinfo_find_device ("9 1 0:23\n9 1\n9", 0, 23), ==, -1);
+  g_assert_cmpint (sonde_mountinfo_find_device ("", 0, 23), ==, -1);
+}
+
+static void
 test_mount_refusals (void)
 {
   g_assert_false (sonde_mountinfo_is_trusted (mountinfo, 23));
@@ -554,6 +566,97 @@ test_file (void)
   assert_file (getuid (), SONDE_SCOPE_LAUNCH, &request, 0);
 }
 
+#define STRANGE_CODE UINT64_C (0x200000000000) /* where nothing else is */
+
+/* It sees a list of mounts without one: its root is none, in a namespace of its own. Before, it
+ * maps a program of a file system that nobody trusts, which only it has mounted. */
+static gboolean
+lives_in_a_folder (gpointer user_data)
+{
+  const char *top = user_data;
+  g_autofree char *folder = g_build_filename (top, "folder", NULL);
+  g_autofree char *strange = g_build_filename (top, "strange", NULL);
+  g_autofree char *program = g_build_filename (strange, "program", NULL);
+  int fd;
+
+  if (unshare (CLONE_NEWNS) < 0 || mount (NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
+      || mount ("none", strange, "ramfs", 0, NULL) < 0)
+    return FALSE;
+  fd = open (program, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+  return fd >= 0
+         && write (fd, &program_header, sizeof program_header) == (gssize) sizeof program_header
+         && mmap ((void *) (guintptr) STRANGE_CODE, 4096, PROT_READ | PROT_EXEC,
+                  MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0)
+                == (void *) (guintptr) STRANGE_CODE
+         && chroot (folder) == 0 && chdir ("/") == 0;
+}
+
+/* The request for the mapping at @start of @pid. */
+static SondeMessageFileRequest
+request_at (pid_t pid, guint64 start)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/maps", (int) pid);
+  SondeMessageFileRequest request = { .request_id = 1, .pid = pid, .start = start };
+  sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC);
+  SondeProcMapTable *table = NULL;
+  SondeProcMap map;
+
+  g_assert_cmpint (sonde_proc_map_table_read (fd, 1 << 20, &table), ==, 0);
+  g_assert_cmpint (sonde_proc_map_table_find (table, start, &map), ==, 1);
+  request.offset = map.offset + (start - map.start);
+  request.inode = map.inode;
+  request.dev_major = map.dev_major;
+  request.dev_minor = map.dev_minor;
+  sonde_proc_map_table_free (table);
+  return request;
+}
+
+static int
+open_of (pid_t pid, guint64 start)
+{
+  g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (0, SONDE_SCOPE_SYSTEM, FALSE);
+  SondeMessageFileRequest request = request_at (pid, start);
+  SondeForeignMount mount;
+  int fd = sonde_proc_broker_open_file (broker, &request, NULL, &mount);
+
+  g_free (mount.name);
+  if (mount.fd >= 0)
+    close (mount.fd);
+  return fd;
+}
+
+static void
+test_root_without_a_mount (void)
+{
+  g_autofree char *top = g_dir_make_tmp ("sonde-root-XXXXXX", NULL);
+  g_autofree char *folder = g_build_filename (top, "folder", NULL);
+  g_autofree char *strange = g_build_filename (top, "strange", NULL);
+  g_autofree char *mounts = NULL;
+  struct stat st;
+  pid_t pid;
+
+  g_assert_cmpint (mkdir (folder, 0755), ==, 0);
+  g_assert_cmpint (mkdir (strange, 0755), ==, 0);
+  g_assert_cmpint (stat ("/proc/self/exe", &st), ==, 0);
+  g_assert_true (g_file_get_contents ("/proc/1/mountinfo", &mounts, NULL, NULL));
+  pid = waiting_child_spawn (lives_in_a_folder, top);
+  if (pid < 0 || sonde_mountinfo_find_device (mounts, major (st.st_dev), minor (st.st_dev)) < 0)
+    g_test_skip ("nothing can be mounted here, or the first process sees other file systems");
+  else
+    {
+      int fd = open_of (pid, own_request ().start);
+
+      g_assert_cmpint (open_of (pid, STRANGE_CODE), ==, -EACCES);
+      g_assert_cmpint (fd, >=, 0);
+      close (fd);
+    }
+  if (pid >= 0)
+    waiting_child_end (pid);
+  g_rmdir (folder);
+  g_rmdir (strange);
+  g_rmdir (top);
+}
+
 static int
 open_process (SondeProcBroker *broker, pid_t pid, SondeMessageProcess *reply)
 {
@@ -842,11 +945,14 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/mounts/trusts-no-remote-unknown-or-missing-one", test_mount_refusals);
   g_test_add_func ("/scope/mounts/knows-the-same-file-system-in-another-list",
                    test_same_file_system);
+  g_test_add_func ("/scope/mounts/finds-one-of-a-file-system", test_mount_of_a_device);
   g_test_add_func ("/scope/mounts/trusts-local-file-systems", test_mounts);
   g_test_add_func ("/scope/below/takes-no-link-and-no-way-up", test_below);
   g_test_add_func ("/scope/cost/tells-the-time-of-what-is-hidden", test_hidden_cost);
   g_test_add_func ("/scope/cpus/parses-lists-within-bounds", test_cpus);
   g_test_add_func ("/scope/file/refuses-what-is-not-mapped-there", test_file_refusals);
+  g_test_add_func ("/scope/file/trusts-what-the-first-process-has-mounted",
+                   test_root_without_a_mount);
   g_test_add_func ("/scope/file/refuses-what-is-mapped-and-not-run", test_data);
   g_test_add_func ("/scope/file/refuses-what-is-run-and-no-program", test_no_program);
   g_test_add_func ("/scope/file/refuses-devices", test_device);

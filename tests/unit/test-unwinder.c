@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/lib/fake-elf32.h"
+#include "tests/lib/fake-go.h"
 #include "unwind/unwinder.h"
 
 #define BASE   UINT64_C (0x7f0000000000)
@@ -389,6 +390,173 @@ assert_stack_32_bit (Fixture *f, const uint32_t *expected, size_t n)
 #define WORDS(...)                                                                                 \
   (const uint32_t[]){ __VA_ARGS__ }, sizeof ((const uint32_t[]){ __VA_ARGS__ }) / sizeof (uint32_t)
 
+#define BARE    (BASE + FAKE_ELF_TEXT + 0x8000) /* code without CFI */
+#define SLOT_BX 1
+
+/* Where no frame pointer led, a zero says nothing: code without frame pointers has it throughout.
+ */
+static void
+test_zero_frame_pointer (Fixture *f, gconstpointer data)
+{
+  load_file (f, 1, plain_rules, sizeof plain_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ BARE }, 1);
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_PC] = BARE;
+  f->regs[SLOT_FP] = SP + 8;
+  set_stack (f, (uint64_t[]){ 1, 0, BARE + 8 }, 3);
+  assert_end (f, "complete", 2);
+  set_stack (f, (uint64_t[]){ 1, SP + 24, BARE + 8, 0, 0 }, 5);
+  assert_end (f, "complete", 2);
+  set_stack (f, (uint64_t[]){ 1, SP + 24, BARE + 8, 1, 0 }, 5);
+  assert_end (f, "no-cfi", 2);
+  set_stack (f, (uint64_t[]){ 1, 0, 0 }, 3); /* the sampled one may use it for anything */
+  assert_end (f, "no-cfi", 1);
+}
+
+/* What starts a thread has the address of the thread's function above its frame. */
+static void
+test_thread_start (Fixture *f, gconstpointer data)
+{
+  const uint64_t function = BASE + FAKE_ELF_TEXT;
+
+  load_file (f, 1, plain_rules, sizeof plain_rules);
+  map_file (f, 1);
+  set_stack (f, (uint64_t[]){ BARE, 1, 2, 3, function }, 5);
+  assert_end (f, "complete", 2);
+  f->regs[SLOT_FP] = 1;
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_FP] = 0;
+  set_stack (f, (uint64_t[]){ BARE, 1, 2, 3, function + 1 }, 5);
+  assert_end (f, "no-cfi", 2);
+  set_stack (f, (uint64_t[]){ CALLER, BARE, 2, 3, function }, 5); /* a return address */
+  assert_end (f, "complete", 3);
+  f->regs[SLOT_PC] = BARE; /* sampled: it has called nobody */
+  assert_end (f, "no-cfi", 1);
+}
+
+static void
+test_frame_pointer_cycle (Fixture *f, gconstpointer data)
+{
+  load_file (f, 1, plain_rules, sizeof plain_rules);
+  map_file (f, 1);
+  f->regs[SLOT_PC] = BARE;
+  f->regs[SLOT_FP] = SP + 8;
+  set_stack (f, (uint64_t[]){ 1, SP + 8, BARE, 1 }, 4);
+  assert_end (f, "no-cfi", 2);
+  set_stack (f, (uint64_t[]){ 1, SP + 24, BARE, SP + 8, BARE }, 5);
+  assert_end (f, "no-cfi", 3);
+}
+
+/* A coroutine returns to the begin of a function, and rbx says where what comes next is. */
+static void
+test_end_of_context (Fixture *f, gconstpointer data)
+{
+  const uint64_t begin = BASE + FAKE_ELF_TEXT;
+
+  load_file (f, 1, plain_rules, sizeof plain_rules);
+  map_file (f, 1);
+  f->regs[SLOT_FP] = 1;
+  set_stack (f, (uint64_t[]){ begin, 7, 8, 9 }, 4);
+  f->regs[SLOT_BX] = SP + 8;
+  assert_end (f, "complete", 2);
+  f->regs[SLOT_BX] = SP + 24; /* behind two arguments */
+  assert_end (f, "complete", 2);
+  f->regs[SLOT_BX] = SP; /* below */
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_BX] = SP + 32; /* not in the copy */
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_BX] = SP + 9;
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_BX] = SP + 8;
+  set_stack (f, (uint64_t[]){ begin + 0x8000, 7, 8, 9 }, 4); /* no function begins there */
+  assert_end (f, "no-cfi", 2);
+}
+
+/* As musl has it: between the entry code and main() there is no CFI and no frame pointer. */
+static void
+test_near_entry (Fixture *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
+  SondeFileId id = { .inode = 1 };
+  uint64_t stack[20] = { BARE };
+
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, plain_rules, sizeof plain_rules);
+  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
+  ((Elf64_Ehdr *) (gpointer) file->data)->e_entry = FAKE_ELF_TEXT + 0x400;
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+  map_file (f, 1);
+  f->regs[SLOT_FP] = 1;
+  stack[5] = BASE + FAKE_ELF_TEXT + 0x410;
+  f->state.stack = (const uint8_t *) stack;
+  f->state.stack_size_bytes = f->state.dump_size_bytes = sizeof stack;
+  assert_end (f, "complete", 2);
+  stack[17] = stack[5];                    /* too far */
+  stack[5] = BASE + FAKE_ELF_TEXT + 0x400; /* no return address of its */
+  assert_end (f, "no-cfi", 2);
+  stack[5] = stack[17];
+  f->state.stack_size_bytes = 40;
+  assert_end (f, "no-cfi", 2);
+  f->regs[SLOT_PC] = BARE; /* sampled, with who knows how much on the stack */
+  f->state.stack_size_bytes = sizeof stack;
+  assert_end (f, "no-cfi", 1);
+}
+
+static void
+load_go_program (Fixture *f)
+{
+  static const FakeGoFunction functions[] = {
+    { "main.leaf", 0, "\2\4\x20\x7c", 0 },
+    { "main.main", 0x80, "\x12\x7f", 0 },
+    { "runtime.goexit", 0x100, "\2\x7f", 0 },
+    { "runtime.systemstack", 0x180, "\2\x7f", 0 },
+    { "main.lie", 0x200, "\1\x7f", 0 },
+    { "main.huge", 0x280, "\xfe\xff\xff\x7f\x7f", 0 },
+    { NULL, 0x300, NULL, 0 },
+  };
+  g_autoptr (GByteArray) table = fake_go_build (FAKE_GO_1_20, functions, FAKE_ELF_TEXT);
+  g_autoptr (GByteArray) file = fake_elf_build (table, &(FakeElf){ .section = ".gopclntab" });
+  SondeFileId id = { .inode = 1 };
+
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+  map_file (f, 1);
+}
+
+static void
+test_go_program (Fixture *f, gconstpointer data)
+{
+  const uint64_t text = BASE + FAKE_ELF_TEXT;
+
+  load_go_program (f);
+  f->regs[SLOT_FP] = 1;
+  set_stack (f, (uint64_t[]){ 1, 2, text + 0x90, 3, text + 0x101 }, 5);
+  f->regs[SLOT_PC] = text + 8;
+  for (guint i = 0; i < 3; i++) /* with rules that are known by then, too */
+    {
+      assert_end (f, "complete", 3);
+      g_assert_cmphex (f->addrs[1], ==, text + 0x90);
+      g_assert_cmphex (f->addrs[2], ==, text + 0x101);
+    }
+  f->state.stack_size_bytes = 32;
+  assert_end (f, "truncated-page", 2);
+  set_stack (f, (uint64_t[]){ text + 0x90, 3, text + 0x191 }, 3);
+  f->regs[SLOT_PC] = text + 3;
+  assert_end (f, "complete", 3); /* what called systemstack is on another stack */
+  set_stack (f, (uint64_t[]){ text + 0x90, 3, text + 0x101 }, 3);
+  f->regs[SLOT_PC] = text + 0x190;
+  assert_end (f, "complete", 3); /* but not before it calls */
+  f->regs[SLOT_PC] = text + 0x210;
+  assert_end (f, "bad-cfi", 1);
+  f->regs[SLOT_PC] = text + 0x290;
+  assert_end (f, "bad-cfi", 1);
+  f->regs[SLOT_PC] = text + 0x310;
+  assert_end (f, "no-cfi", 1);
+}
+
 /* The caller of a leaf has a frame pointer; its caller's is at the place that the realigned one
  * points below; a PLT entry past its push comes before the outermost. */
 static void
@@ -474,6 +642,12 @@ main (int argc, char **argv)
 #ifdef __x86_64__
 #define ADD_OURS(path, test)                                                                       \
   g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down)
+  ADD_OURS ("stops-at-a-cycle-of-frame-pointers", test_frame_pointer_cycle);
+  ADD_OURS ("ends-where-a-thread-started", test_thread_start);
+  ADD_OURS ("ends-at-a-zero-frame-pointer", test_zero_frame_pointer);
+  ADD_OURS ("ends-just-below-the-entry-point", test_near_entry);
+  ADD_OURS ("ends-where-a-coroutine-began", test_end_of_context);
+  ADD_OURS ("unwinds-a-program-of-go", test_go_program);
   ADD_OURS ("unwinds-a-32-bit-program", test_32_bit);
   ADD_OURS ("follows-a-32-bit-frame-pointer", test_32_bit_without_cfi);
   ADD_OURS ("takes-no-file-of-the-other-word-size", test_other_word_size);

@@ -400,6 +400,32 @@ asks_for_an_unknown_process_and_waits (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_MAP], >, 1);
 }
 
+/* Each once, however many samples are in it. */
+static void
+tells_which_files_were_refused (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+  g_autoptr (GPtrArray) logs = NULL;
+  guint n_files;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_process (fixture, request->request_id, 200);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
+  n_files = answer_files (fixture, GPOINTER_TO_INT (data));
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  logs = worker_find_frames (&fixture->worker, SONDE_FRAME_LOG);
+  g_assert_cmpuint (logs->len, >, 0);
+  g_assert_cmpuint (logs->len, <=, n_files);
+  g_assert_true (worker_was_said (&fixture->worker, "Unwind data and names of /"));
+  g_assert_true (worker_was_said (&fixture->worker,
+                                  GPOINTER_TO_INT (data) == EACCES    ? "none of the file systems"
+                                  : GPOINTER_TO_INT (data) == ENOEXEC ? "no program or library"
+                                                                      : g_strerror (EIO)));
+}
+
 static void
 asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
 {
@@ -686,6 +712,12 @@ main (int argc, char **argv)
   ADD ("counts-a-malformed-sample-as-lost", counts_a_malformed_sample_as_lost);
   ADD ("records-a-sample-of-a-target", records_a_sample_of_a_target);
   ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
+#define ADD_REFUSAL(path, status)                                                                  \
+  g_test_add ("/worker-session/" path, Fixture, GINT_TO_POINTER (status), set_up,                  \
+              tells_which_files_were_refused, tear_down)
+  ADD_REFUSAL ("tells-of-a-file-system-that-is-not-opened", EACCES);
+  ADD_REFUSAL ("tells-of-a-file-that-is-no-program", ENOEXEC);
+  ADD_REFUSAL ("tells-of-a-file-that-cannot-be-read", EIO);
   ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
   ADD ("takes-mounts-that-come-after-the-stop", takes_mounts_that_come_after_the_stop);
   ADD ("says-that-mounts-are-cut", says_that_mounts_are_cut);

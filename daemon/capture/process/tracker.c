@@ -15,6 +15,8 @@
 #define MAX_REQUESTS      1024 /* unanswered at a time; what is needed then is asked for again */
 #define REQUEST_WAIT_NS   250000000 /* samples wait this long for an answer */
 #define MAX_FILE_TRIES    4         /* processes asked about one file, as they may exit meanwhile */
+#define MAX_TOLD_FILES    64        /* whose refusal is told, each once */
+#define MAX_TOLD_PATH     1024      /* bytes */
 
 struct SondeTracker
 {
@@ -29,6 +31,7 @@ struct SondeTracker
   GHashTable *process_requests; /* of them, those for processes by pid */
   GHashTable *file_requests;    /* and those for files by file */
   gboolean has_failed;          /* a file could not be had */
+  GHashTable *told_files;       /* paths, owned: whose refusal was told */
   GHashTable *stuck;            /* pids of processes that could not be looked at in time */
   gboolean hides_others;
   gint64 asked_ns; /* the MAP record that waits, or waited last: its time and place */
@@ -77,6 +80,7 @@ sonde_tracker_new (SondeProcessTable *processes,
   self->process_requests = g_hash_table_new (NULL, NULL);
   self->file_requests = g_hash_table_new (hash_file, same_file);
   self->stuck = g_hash_table_new (NULL, NULL);
+  self->told_files = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 
   return self;
 }
@@ -91,6 +95,7 @@ sonde_tracker_free (SondeTracker *self)
   g_hash_table_unref (self->file_requests);
   g_hash_table_unref (self->requests);
   g_hash_table_unref (self->stuck);
+  g_hash_table_unref (self->told_files);
   g_free (self);
 }
 
@@ -688,6 +693,53 @@ ask_another (SondeTracker *self, const SondeRequest *request)
          && ask_file (self, &search.found, request->n_tries + 1, sonde_stream_now_ns ());
 }
 
+static const char *
+reason_of (int status)
+{
+  switch (status)
+    {
+    case EACCES:
+      return "it is on none of the file systems whose files are opened, for it may ask other "
+             "programs";
+    case ENOEXEC:
+      return "it is no program or library";
+    default:
+      return g_strerror (status);
+    }
+}
+
+/* Stacks end in such a file, and somebody will want to know why. Its path stands in the stream
+ * anyway, unless the process is not for this session. */
+static void
+tell_refused (SondeTracker *self, const SondeMessageFileRequest *file, int status)
+{
+  SondeProcess *process = sonde_process_table_find (self->processes, file->pid);
+  const SondeProcessMapping *mapping = NULL;
+  g_autofree char *cut = NULL;
+  g_autofree char *path = NULL;
+  g_autofree char *text = NULL;
+
+  if (process != NULL
+      && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN | SONDE_PROCESS_FLAG_CLOSED))
+    mapping = sonde_process_find_mapping (self->processes, process, file->start);
+  if (mapping == NULL || mapping->file.inode != file->inode
+      || g_hash_table_size (self->told_files) > MAX_TOLD_FILES)
+    return;
+  cut = g_strndup (mapping->path, MAX_TOLD_PATH);
+  path = g_strescape (cut, NULL);
+  if (g_hash_table_contains (self->told_files, path))
+    return;
+  if (g_hash_table_size (self->told_files) == MAX_TOLD_FILES)
+    text = g_strdup_printf ("More than %d files could not be read for unwind data and names: those "
+                            "that follow are not told of",
+                            MAX_TOLD_FILES);
+  else
+    text = g_strdup_printf ("Unwind data and names of %s are missing (process %d): %s", path,
+                            file->pid, reason_of (status));
+  g_hash_table_add (self->told_files, g_steal_pointer (&path));
+  sonde_recorder_tell (self->recorder, text);
+}
+
 void
 sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd)
 {
@@ -723,6 +775,7 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
     {
       sonde_module_store_set_failed (self->modules, &id, status);
       self->has_failed = TRUE;
+      tell_refused (self, &request.file, status);
     }
 }
 

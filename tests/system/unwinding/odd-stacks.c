@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Stacks out of the ordinary: odd-stacks KIND MILLISECONDS, where KIND is fork, vfork, alternate,
- * signal, threads, frame-pointer or no-frame-pointer. */
+ * signal, threads, coroutine, frame-pointer or no-frame-pointer. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "tests/system/unwinding/spin.h"
@@ -106,6 +107,31 @@ run_threads (void)
     pthread_join (threads[i], NULL);
 }
 
+/* With more arguments than registers, so that some lie on its stack. */
+static FRAME void
+coroutine_main (int a, int b, int c, int d, int e, int f, int g, int h)
+{
+  middle (milliseconds);
+  sink += (unsigned) (a + b + c + d + e + f + g + h);
+}
+
+static FRAME void
+run_coroutine (void)
+{
+  static char stack[1 << 16] __attribute__ ((aligned (16)));
+  ucontext_t coroutine, here;
+
+  if (getcontext (&coroutine) < 0)
+    exit (1);
+  coroutine.uc_stack.ss_sp = stack;
+  coroutine.uc_stack.ss_size = sizeof stack;
+  coroutine.uc_link = &here;
+  makecontext (&coroutine, (void (*) (void)) coroutine_main, 8, 1, 2, 3, 4, 5, 6, 7, 8);
+  if (swapcontext (&here, &coroutine) < 0)
+    exit (1);
+  sink++;
+}
+
 int
 main (int argc, char **argv)
 {
@@ -122,6 +148,8 @@ main (int argc, char **argv)
     run_signal (0);
   else if (strcmp (kind, "threads") == 0)
     run_threads ();
+  else if (strcmp (kind, "coroutine") == 0)
+    run_coroutine ();
   else if (strcmp (kind, "frame-pointer") == 0)
     call_with_frame_pointer (middle, milliseconds);
   else if (strcmp (kind, "no-frame-pointer") == 0)
