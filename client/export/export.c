@@ -40,7 +40,10 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   self->start_ns = sonde_capture_file_header (file)->time_ns;
   sonde_capture_file_show (file, self->progress);
   while (sonde_capture_file_next (file, &frame, &fault))
-    sonde_capture_model_add_frame (model, frame);
+    {
+      self->has_sums = self->has_sums || sonde_heap_sums_is_chunk (frame);
+      sonde_capture_model_add_frame (model, frame);
+    }
   if (self->fault == NULL)
     self->fault = g_steal_pointer (&fault);
   return TRUE;
@@ -283,6 +286,7 @@ sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progr
     return NULL;
   sonde_progress_begin (progress, "Looking up names", 0);
   sonde_heap_finish (self->heap, &symbols);
+  self->has_sums = sonde_heap_has_sums (self->heap);
   self->model = self->heap->model;
   self->resolver = self->heap->resolver;
   self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
@@ -335,6 +339,8 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   Sums sums = { .unit = unit };
   SondeProfile *profile = NULL;
 
+  if (self->heap != NULL)
+    return sonde_heap_dup_profile (self->heap, SONDE_HEAP_ALLOCATED, unit);
   sonde_samples_init (&sums.samples, budget, FALSE);
   if (sonde_export_source_run (self, &funcs, &sums, error))
     {

@@ -60,7 +60,8 @@ typedef struct
   SondeSymbolResolver *resolver;
   guint32 n_functions;
   guint64 n_allocated;
-  guint64 n_frames; /* that the first reading of a heap came to */
+  gboolean has_sums; /* of heap events, which are in none of the times */
+  guint64 n_frames;  /* that the first reading of a heap came to */
 
   SondeExportFuncs funcs; /* of the reading at hand */
   gpointer user_data;
