@@ -205,7 +205,7 @@ sonde_cmd_export (int argc, char **argv)
       && source->heap == NULL)
     {
       sonde_export_source_free (source);
-      source = sonde_export_source_new_heap (argv[1], options.pid, progress, &error);
+      source = sonde_export_source_new_sums (argv[1], progress, &error);
     }
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);

@@ -79,6 +79,9 @@ SondeExportSource *sonde_export_source_new_heap (const char *path,
                                                  gint64 pid,
                                                  SondeProgress *progress,
                                                  GError **error);
+/* The same of sums, for what shows a call tree of them. */
+SondeExportSource *
+sonde_export_source_new_sums (const char *path, SondeProgress *progress, GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 
