@@ -295,10 +295,8 @@ inherit (SondeHeapBook *self, const SondeHeapBookProcess *parent, int32_t child)
 
   for (guint i = 0; i < MAX_ANCESTORS && parent != NULL; i++)
     {
-      SondeHeapSumsAmount live = sonde_heap_sums_live_of (self->sums, &parent->owner);
-
-      amount->bytes += live.bytes + parent->inherited.bytes;
-      amount->blocks += live.blocks + parent->inherited.blocks;
+      amount->bytes += parent->owner.live.bytes + parent->inherited.bytes;
+      amount->blocks += parent->owner.live.blocks + parent->inherited.blocks;
       parent = parent->older;
     }
   if (g_hash_table_size (self->inheriting) >= MAX_PARENTS)
@@ -611,23 +609,32 @@ typedef struct
 {
   const SondeStackTree *old;
   SondeStackTree *tree;
+  guint32 *numbers; /* in it, + 1, by those in the old one; 0: not there yet */
 } Forgetting;
 
 static uint32_t
 keep_node (uint32_t node, gpointer user_data)
 {
   const Forgetting *self = user_data;
-  uint64_t addrs[SONDE_STACK_TREE_MAX_DEPTH];
+  uint32_t path[SONDE_STACK_TREE_MAX_DEPTH];
+  uint32_t kept;
   guint n = 0;
 
-  for (; node != 0 && n < G_N_ELEMENTS (addrs); n++)
+  for (; self->numbers[node] == 0; node = sonde_stack_tree_node (self->old, node)->caller)
     {
-      const SondeStackNode *at = sonde_stack_tree_node (self->old, node);
-
-      addrs[n] = g_array_index (self->old->pcs, uint64_t, at->pc);
-      node = at->caller;
+      g_assert (n < G_N_ELEMENTS (path));
+      path[n++] = node;
     }
-  return sonde_stack_tree_add (self->tree, addrs, n);
+  kept = self->numbers[node] - 1;
+  for (; n > 0; n--)
+    {
+      const SondeStackNode *at = sonde_stack_tree_node (self->old, path[n - 1]);
+
+      kept = sonde_stack_tree_add_child (self->tree, kept,
+                                         g_array_index (self->old->pcs, uint64_t, at->pc));
+      self->numbers[path[n - 1]] = kept + 1;
+    }
+  return kept;
 }
 
 /* Of sessions of weeks: the stacks of all who came and went do not fit. Those that somebody has are
@@ -636,8 +643,10 @@ static void
 forget_stacks (SondeHeapBook *self, gint64 now_ns)
 {
   SondeStackTree *tree = sonde_stack_tree_new (SONDE_HEAP_LOG_MAX_NODES);
-  Forgetting forgetting = { self->tree, tree };
+  g_autofree guint32 *numbers = g_new0 (guint32, self->tree->nodes->len);
+  Forgetting forgetting = { self->tree, tree, numbers };
 
+  numbers[0] = 1;
   sonde_heap_sums_restart (self->sums, now_ns);
   sonde_heap_sums_foreach_node (self->sums, keep_node, &forgetting);
   for (guint i = 0; i < self->n_waiting; i++)

@@ -24,6 +24,7 @@ typedef struct
   uint64_t peak; /* that of which the amount is */
   gint64 first_ns;
   SondeHeapSumsAmount amounts[SONDE_HEAP_SUMS_N_KINDS];
+  SondeHeapSumsOwner *owner; /* until it is over */
   uint32_t node;
   int32_t pid;
   uint32_t serial;
@@ -194,6 +195,7 @@ make_sum (SondeHeapSums *self, SondeHeapSumsOwner *owner, const SondeHeapSumsBlo
   sum = sum_at (self, index);
   *sum = (Sum){ .id = ++self->n_ids,
                 .first_ns = block->time_ns,
+                .owner = owner,
                 .node = block->node,
                 .pid = block->pid,
                 .serial = owner->serial,
@@ -330,6 +332,7 @@ sonde_heap_sums_begin_block (SondeHeapSums *self,
   index = ensure_sum (self, owner, block);
   sum = touch (self, index);
   add (&sum->amounts[SONDE_HEAP_SUMS_ALLOCATED], &amount);
+  add (&sum->owner->live, &amount);
   add (&header->live, &amount);
   header->n_allocated++;
   if (header->live.bytes > header->at_peak.bytes)
@@ -370,6 +373,7 @@ end_block (SondeHeapSums *self, const Block *block, const SondeHeapSumsAmount *a
   Sum *sum = touch (self, block->sum);
 
   add (&sum->amounts[SONDE_HEAP_SUMS_FREED], amount);
+  subtract (&sum->owner->live, amount);
   subtract (&self->header.live, amount);
   return sum;
 }
@@ -426,20 +430,6 @@ sonde_heap_sums_free_unknown (SondeHeapSums *self, gint64 time_ns)
 
 /* --- owners --- */
 
-SondeHeapSumsAmount
-sonde_heap_sums_live_of (const SondeHeapSums *self, const SondeHeapSumsOwner *owner)
-{
-  SondeHeapSumsAmount live = { 0, 0 };
-
-  for (guint32 at = owner->first; at > 0; at = sum_at (self, at - 1)->next)
-    {
-      SondeHeapSumsAmount amount = live_of (sum_at (self, at - 1));
-
-      add (&live, &amount);
-    }
-  return live;
-}
-
 /* Only what can change is looked for. */
 static void
 forget_sum (SondeHeapSums *self, const Sum *sum)
@@ -465,13 +455,14 @@ sonde_heap_sums_end_owner (SondeHeapSums *self,
 
       at = sum->next;
       sum->is_over = TRUE;
+      sum->owner = NULL;
       self->n_over++;
       subtract (&self->header.live, &live);
       add (&self->header.left, &live);
       forget_sum (self, sum);
     }
   add (&self->header.inherited, inherited);
-  *owner = (SondeHeapSumsOwner){ 0, 0 };
+  *owner = (SondeHeapSumsOwner){ 0 };
 }
 
 void

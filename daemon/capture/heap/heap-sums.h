@@ -24,11 +24,12 @@
 
 typedef struct SondeHeapSums SondeHeapSums;
 
-/* Whose sums they are; all zero has none. */
+/* Whose sums they are; all zero has none. Stays where it is until it is ended. */
 typedef struct
 {
   uint32_t serial;
   uint32_t first; /* of its sums, + 1 */
+  SondeHeapSumsAmount live;
 } SondeHeapSumsOwner;
 
 /* @tree: what stacks are numbered in; borrowed, and outliving it. @interval_bytes: mean distance of
@@ -77,9 +78,6 @@ void sonde_heap_sums_free_inherited (SondeHeapSums *self,
                                      SondeHeapSumsAmount *inherited);
 void sonde_heap_sums_free_unknown (SondeHeapSums *self, gint64 time_ns);
 
-/* What is live of its, of which a forked child has a copy. */
-SondeHeapSumsAmount sonde_heap_sums_live_of (const SondeHeapSums *self,
-                                             const SondeHeapSumsOwner *owner);
 /* Its blocks, too, are given back, by sonde_heap_sums_forget_block(). */
 void sonde_heap_sums_end_owner (SondeHeapSums *self,
                                 SondeHeapSumsOwner *owner,
