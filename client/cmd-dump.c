@@ -6,6 +6,7 @@
 #include "client/base/cli.h"
 #include "client/model/frame-text.h"
 #include "client/model/heap-log-reader.h"
+#include "protocol/heap-sums.h"
 
 #define FLUSH_BYTES 65536 /* text gathered before it is written */
 
@@ -60,12 +61,16 @@ dump_counts (SondeCaptureFile *file, GError **error)
   g_autoptr (GString) out = g_string_new (NULL);
   guint64 counts[SONDE_FRAME_N_READ] = { 0 };
   guint64 n_logged = 0;
+  guint64 n_summed = 0;
   const SondeFrame *frame;
 
   while (sonde_capture_file_next (file, &frame, error))
     {
       counts[frame->type]++;
-      n_logged += sonde_heap_log_n_events (frame);
+      if (sonde_heap_sums_is_chunk (frame))
+        n_summed += sonde_heap_chunk_n_events (frame);
+      else
+        n_logged += sonde_heap_log_n_events (frame);
     }
   for (guint type = 1; type < SONDE_FRAME_N_READ; type++)
     if (counts[type] > 0)
@@ -73,6 +78,8 @@ dump_counts (SondeCaptureFile *file, GError **error)
                               counts[type]);
   if (n_logged > 0)
     g_string_append_printf (out, "heap-log-event %" G_GUINT64_FORMAT "\n", n_logged);
+  if (n_summed > 0)
+    g_string_append_printf (out, "heap-sums-event %" G_GUINT64_FORMAT "\n", n_summed);
   return sonde_cli_print (out);
 }
 

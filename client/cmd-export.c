@@ -147,6 +147,25 @@ check_content (const SondeExportSource *source, const ExportCommand *options, GE
   return FALSE;
 }
 
+/* Of a heap whose events were summed up nobody knows the order, nor any one of them. */
+static gboolean
+check_sums (const SondeExportSource *source, const ExportCommand *options, GError **error)
+{
+  if (!source->has_sums || options->unit != SONDE_UNIT_SAMPLES)
+    return TRUE;
+  if (options->format->is_heap)
+    {
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
+                   "the capture has sums of heap events, and %s needs each of them: record with "
+                   "--memory-detail=log; folded and dot show sums, with --unit bytes",
+                   options->format->name);
+      return FALSE;
+    }
+  sonde_cli_complain ("the capture has sums of heap events, which are not in this: folded and dot "
+                      "show them, with --unit bytes");
+  return TRUE;
+}
+
 static gboolean export(SondeExportSource *source, const ExportCommand *options, GError **error)
 {
   g_autoptr (SondeExportOutput) output = NULL;
@@ -154,7 +173,7 @@ static gboolean export(SondeExportSource *source, const ExportCommand *options, 
                            || (options->format->is_heap && options->output != NULL
                                && g_str_has_suffix (options->output, ".gz"));
 
-  if (!check_content (source, options, error))
+  if (!check_sums (source, options, error) || !check_content (source, options, error))
     return FALSE;
   output = sonde_export_output_new (options->output, is_compressed, error);
   return output != NULL && options->format->write (source, options->unit, output, error)
@@ -182,6 +201,12 @@ sonde_cmd_export (int argc, char **argv)
   source = options.format->is_heap
                ? sonde_export_source_new_heap (argv[1], options.pid, progress, &error)
                : sonde_export_source_new (argv[1], progress, &error);
+  if (source != NULL && source->has_sums && options.unit != SONDE_UNIT_SAMPLES
+      && source->heap == NULL)
+    {
+      sonde_export_source_free (source);
+      source = sonde_export_source_new_sums (argv[1], progress, &error);
+    }
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);
   if (!is_good)

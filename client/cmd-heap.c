@@ -287,7 +287,7 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   *is_whole = *is_whole && error == NULL;
   tell_notes (notes);
 
-  if (sonde_capture_model_n_allocations (heap->model) == 0)
+  if (sonde_heap_n_events (heap) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
   else if (command->metric == SONDE_HEAP_TEMPORARY && command->heap.temporary_ns < 0
            && heap->interval_bytes > 0)

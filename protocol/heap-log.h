@@ -111,14 +111,37 @@ typedef enum
 static_assert (sizeof (SondeHeapLabel) == 16, "a label is 16 bytes");
 static_assert (sizeof (SondeHeapSegment) == 56, "a segment's header is 56 bytes");
 
-/* Whether it is of the log. */
+/* Whether it is of the file at @path. */
 static inline int
-sonde_heap_log_is_chunk (const SondeFrame *frame)
+sonde_heap_is_chunk_of (const SondeFrame *frame, const char *path)
 {
   const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
 
   return frame->type == SONDE_FRAME_FILE_CHUNK
-         && strncmp (chunk->path, SONDE_HEAP_LOG_PATH, sizeof chunk->path) == 0;
+         && strncmp (chunk->path, path, sizeof chunk->path) == 0;
+}
+
+/* Whether it is of the log. */
+static inline int
+sonde_heap_log_is_chunk (const SondeFrame *frame)
+{
+  return sonde_heap_is_chunk_of (frame, SONDE_HEAP_LOG_PATH);
+}
+
+/* The events of the segment that begins in the chunk; 0: none begins there, or it says more than
+ * @most. */
+static inline uint32_t
+sonde_heap_label_n_events (const SondeFrame *frame, uint32_t most)
+{
+  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
+  SondeHeapLabel label;
+
+  if (chunk->data_len < sizeof label)
+    return 0;
+  memcpy (&label, chunk->data, sizeof label);
+  if (le32toh (label.magic) != SONDE_HEAP_LABEL_MAGIC || le32toh (label.n_events) > most)
+    return 0;
+  return le32toh (label.n_events);
 }
 
 /* The events of the segment that begins in it; 0: it is no chunk of the log, or goes on with one. A
@@ -126,14 +149,7 @@ sonde_heap_log_is_chunk (const SondeFrame *frame)
 static inline uint32_t
 sonde_heap_log_n_events (const SondeFrame *frame)
 {
-  const SondeFrameFileChunk *chunk = (const SondeFrameFileChunk *) frame;
-  SondeHeapLabel label;
-
-  if (!sonde_heap_log_is_chunk (frame) || chunk->data_len < sizeof label)
-    return 0;
-  memcpy (&label, chunk->data, sizeof label);
-  if (le32toh (label.magic) != SONDE_HEAP_LABEL_MAGIC
-      || le32toh (label.n_events) > SONDE_HEAP_LOG_MAX_EVENTS)
-    return 0;
-  return le32toh (label.n_events);
+  return sonde_heap_log_is_chunk (frame)
+             ? sonde_heap_label_n_events (frame, SONDE_HEAP_LOG_MAX_EVENTS)
+             : 0;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "protocol/frame.h"
-#include "protocol/heap-log.h"
+#include "protocol/heap-sums.h"
 
 /**
  * SECTION: ledger
@@ -19,8 +19,8 @@
  *
  * where produced is what the kernel says it made (records in the rings plus PERF_FORMAT_LOST), and
  * samples that profiled programs made themselves. For the session, in events of profiled programs,
- * which sonde_ledger_n_events() knows in frames: most are a frame each, and a chunk of the log of
- * heap events begins with how many are in it.
+ * which sonde_ledger_n_events() knows in frames: most are a frame each, and a segment of the log or
+ * of the sums of heap events begins with how many are in it.
  *
  *     events-produced = events-recorded + events-lost-ring + events-refused
  *
@@ -102,7 +102,7 @@ sonde_ledger_is_event (const SondeFrame *frame)
 static inline uint32_t
 sonde_ledger_n_events (const SondeFrame *frame)
 {
-  return sonde_ledger_is_event (frame) ? 1 : sonde_heap_log_n_events (frame);
+  return sonde_ledger_is_event (frame) ? 1 : sonde_heap_chunk_n_events (frame);
 }
 
 /* "produced", "lost-kernel", ...: also the Statistics keys. */

@@ -40,7 +40,10 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   self->start_ns = sonde_capture_file_header (file)->time_ns;
   sonde_capture_file_show (file, self->progress);
   while (sonde_capture_file_next (file, &frame, &fault))
-    sonde_capture_model_add_frame (model, frame);
+    {
+      self->has_sums = self->has_sums || sonde_heap_sums_is_chunk (frame);
+      sonde_capture_model_add_frame (model, frame);
+    }
   if (self->fault == NULL)
     self->fault = g_steal_pointer (&fault);
   return TRUE;
@@ -266,13 +269,13 @@ read_heap (SondeExportSource *self,
   return heap;
 }
 
-SondeExportSource *
-sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progress, GError **error)
+static SondeExportSource *
+new_heap_source (const char *path,
+                 gint64 pid,
+                 const SondeSymbolOptions *symbols,
+                 SondeProgress *progress,
+                 GError **error)
 {
-  g_autofree char *cache_folder
-      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
-  const SondeSymbolOptions symbols
-      = { .inlines = TRUE, .lines = TRUE, .cache_folder = cache_folder };
   g_autoptr (SondeExportSource) self = new_source (path, progress, error);
 
   if (self == NULL)
@@ -282,13 +285,31 @@ sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progr
   if (self->heap == NULL)
     return NULL;
   sonde_progress_begin (progress, "Looking up names", 0);
-  sonde_heap_finish (self->heap, &symbols);
+  sonde_heap_finish (self->heap, symbols);
+  self->has_sums = sonde_heap_has_sums (self->heap);
   self->model = self->heap->model;
   self->resolver = self->heap->resolver;
   self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
   self->n_allocated
       = sonde_heap_round (self->heap->tracker->totals.amounts[SONDE_HEAP_ALLOCATED].blocks);
   return g_steal_pointer (&self);
+}
+
+SondeExportSource *
+sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progress, GError **error)
+{
+  g_autofree char *cache_folder
+      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  const SondeSymbolOptions symbols
+      = { .inlines = TRUE, .lines = TRUE, .cache_folder = cache_folder };
+
+  return new_heap_source (path, pid, &symbols, progress, error);
+}
+
+SondeExportSource *
+sonde_export_source_new_sums (const char *path, SondeProgress *progress, GError **error)
+{
+  return new_heap_source (path, -1, NULL, progress, error);
 }
 
 /* Of a file that has grown since, what was there: stacks are numbered in the order of time. */
@@ -335,6 +356,8 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   Sums sums = { .unit = unit };
   SondeProfile *profile = NULL;
 
+  if (self->heap != NULL)
+    return sonde_heap_dup_profile (self->heap, SONDE_HEAP_ALLOCATED, unit);
   sonde_samples_init (&sums.samples, budget, FALSE);
   if (sonde_export_source_run (self, &funcs, &sums, error))
     {

@@ -60,7 +60,8 @@ typedef struct
   SondeSymbolResolver *resolver;
   guint32 n_functions;
   guint64 n_allocated;
-  guint64 n_frames; /* that the first reading of a heap came to */
+  gboolean has_sums; /* of heap events, which are in none of the times */
+  guint64 n_frames;  /* that the first reading of a heap came to */
 
   SondeExportFuncs funcs; /* of the reading at hand */
   gpointer user_data;
@@ -78,6 +79,9 @@ SondeExportSource *sonde_export_source_new_heap (const char *path,
                                                  gint64 pid,
                                                  SondeProgress *progress,
                                                  GError **error);
+/* The same of sums, for what shows a call tree of them. */
+SondeExportSource *
+sonde_export_source_new_sums (const char *path, SondeProgress *progress, GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 

@@ -89,7 +89,7 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
 
   sonde_report_append_subject (out, model, profile);
   interval_bytes = heap->interval_bytes;
-  events = sonde_text_count (sonde_capture_model_n_allocations (heap->model));
+  events = sonde_text_count (sonde_heap_n_events (heap));
   time = sonde_heap_dup_time (heap->tracker->series->newest_ns);
   interval = sonde_text_size (interval_bytes);
   line = interval_bytes > 0 ? g_strdup_printf (
@@ -115,6 +115,9 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
   append_caveat (out, sonde_heap_n_unreadable (heap),
                  "event of the log could not be read: the sums lack it",
                  "events of the log could not be read: the sums lack them");
+  append_caveat (out, sonde_heap_sums_reader_counts (heap->sums)->n_cut,
+                 "stack of a capture with sums has no room here: the sums lack it",
+                 "stacks of a capture with sums have no room here: the sums lack them");
   append_caveat (out, totals->n_unknown_freed,
                  "block was freed that was allocated before the capture began, or unseen",
                  "blocks were freed that were allocated before the capture began, or unseen");
@@ -169,7 +172,7 @@ sonde_heap_dup_json (const SondeHeap *heap,
 
   sonde_json_begin_object (&json, NULL);
   add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
-  add_number (&json, "events", sonde_capture_model_n_allocations (heap->model));
+  add_number (&json, "events", sonde_heap_n_events (heap));
   add_number (&json, "interval-bytes", heap->interval_bytes);
   add_number (&json, "duration-ns", (guint64) heap->tracker->series->newest_ns);
   add_amount (&json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);

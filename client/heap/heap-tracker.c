@@ -602,6 +602,24 @@ sonde_heap_tracker_finish (SondeHeapTracker *self)
     end_heap (self, GPOINTER_TO_INT (pids[i]), G_MININT64);
 }
 
+void
+sonde_heap_tracker_add_sums (SondeHeapTracker *self,
+                             guint32 stack,
+                             const SondeHeapAmount amounts[SONDE_HEAP_N_METRICS],
+                             const SondeHeapAmount *freed)
+{
+  Stack *at = STACK (self, stack);
+
+  if (!at->counts)
+    return;
+  for (SondeHeapMetric i = 0; i < SONDE_HEAP_N_METRICS; i++)
+    {
+      add (&at->amounts[i], &amounts[i]);
+      add (&self->totals.amounts[i], &amounts[i]);
+    }
+  add (&self->totals.freed, freed);
+}
+
 const SondeHeapAmount *
 sonde_heap_tracker_amount (const SondeHeapTracker *self, guint32 stack, SondeHeapMetric metric)
 {

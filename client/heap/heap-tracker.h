@@ -171,5 +171,11 @@ void sonde_heap_tracker_take (SondeHeapTracker *self, const SondeHeapEvent *even
 /* Ends all heaps. What is below may be asked only afterwards. */
 void sonde_heap_tracker_finish (SondeHeapTracker *self);
 
+/* What somebody else has summed up, of that stack. Afterwards, too. */
+void sonde_heap_tracker_add_sums (SondeHeapTracker *self,
+                                  guint32 stack,
+                                  const SondeHeapAmount amounts[SONDE_HEAP_N_METRICS],
+                                  const SondeHeapAmount *freed);
+
 const SondeHeapAmount *
 sonde_heap_tracker_amount (const SondeHeapTracker *self, guint32 stack, SondeHeapMetric metric);

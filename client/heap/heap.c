@@ -20,7 +20,8 @@ typedef struct
 {
   gint64 time_ns;
   guint32 offset;    /* bytes into frames */
-  guint32 is_logged; /* behind the frame is the address of its stack in the log, or NULL */
+  guint16 is_logged; /* behind the frame is the address of its stack in the log, or NULL */
+  guint16 is_sum;    /* it is that of a sum, whose number + 1 is the address */
 } FramePlace;
 
 /* --- frames --- */
@@ -104,7 +105,15 @@ static void
 take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
 {
   SondeHeap *self = user_data;
-  SondeHeapEvent event = {
+  SondeHeapEvent event;
+
+  if (self->defined > 0)
+    {
+      g_array_index (self->sum_stacks, guint32, self->defined - 1)
+          = ensure_stack (self, allocation) + 1;
+      return;
+    }
+  event = (SondeHeapEvent){
     .time_ns = allocation->time_ns,
     .address = allocation->address,
     .size_bytes = allocation->size_bytes,
@@ -172,8 +181,15 @@ hand_on_one (SondeHeap *self, const FramePlace *entry)
   if (entry->is_logged)
     {
       SondeHeapLogStack *stack = stack_of (&self->order, entry);
+      const SondeFrameAllocation *allocation = (const SondeFrameAllocation *) frame;
 
-      sonde_capture_model_add_logged (self->model, (const SondeFrameAllocation *) frame, stack);
+      if (entry->is_sum)
+        {
+          self->defined = (guint32) allocation->address;
+          self->n_defined++;
+        }
+      sonde_capture_model_add_logged (self->model, allocation, stack);
+      self->defined = 0;
       sonde_heap_log_stack_unref (stack);
     }
   else
@@ -232,12 +248,14 @@ static void
 add_in_order (SondeHeap *self,
               const SondeFrame *frame,
               gboolean is_logged,
+              gboolean is_sum,
               SondeHeapLogStack *stack)
 {
   SondeHeapOrder *order = &self->order;
   FramePlace entry = { .time_ns = frame->time_ns,
                        .offset = order->frames->len,
-                       .is_logged = (guint32) is_logged };
+                       .is_logged = is_logged,
+                       .is_sum = is_sum };
 
   g_byte_array_append (order->frames, (const guint8 *) frame,
                        frame->len - (is_logged ? sizeof stack : 0));
@@ -282,13 +300,127 @@ take_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpoint
   waiting.frame.len = sizeof waiting + sizeof stack;
   if (stack != NULL && stack->n_told == 0)
     self->order.stack_words += sizeof *stack / sizeof (guint64) + stack->n_addrs;
-  add_in_order (self, &waiting.frame, TRUE, stack);
+  add_in_order (self, &waiting.frame, TRUE, FALSE, stack);
   /* The reader may have forgotten what waits here. Events of the log are in order already. */
   if (self->order.stack_words > MAX_STACK_WORDS)
     {
       hand_on (self, 0);
       self->order.stack_words = 0;
     }
+}
+
+/* A sum's stack waits for its turn, as addresses are those of its time. */
+static void
+take_sum (guint32 sum, gint32 pid, gint64 time_ns, SondeHeapLogStack *stack, gpointer user_data)
+{
+  SondeHeap *self = user_data;
+  const SondeFrameAllocation waiting = { .frame = { .len = sizeof waiting + sizeof stack,
+                                                    .cpu = -1,
+                                                    .pid = pid,
+                                                    .time_ns = time_ns,
+                                                    .type = SONDE_FRAME_ALLOCATION },
+                                         .address = (guint64) sum + 1,
+                                         .size_bytes = 1,
+                                         .tid = pid };
+
+  g_array_set_size (self->sum_stacks, sum + 1);
+  self->order.stack_words += sizeof *stack / sizeof (guint64) + stack->n_addrs;
+  add_in_order (self, &waiting.frame, TRUE, TRUE, stack);
+  if (self->order.stack_words > MAX_STACK_WORDS)
+    {
+      hand_on (self, 0);
+      self->order.stack_words = 0;
+    }
+}
+
+static double
+unscale (guint64 blocks, const SondeHeapSumsSegment *header)
+{
+  return (double) blocks / (double) header->scale;
+}
+
+/* What was live up to the segment at hand is what was live at moments since. */
+static void
+take_moments (SondeHeap *self, gint64 until_ns)
+{
+  while (self->n_moments < SONDE_HEAP_N_MOMENTS
+         && until_ns > self->tracker->options.moments_ns[self->n_moments])
+    {
+      guint32 n = sonde_heap_sums_reader_n_sums (self->sums);
+      GArray *moment = g_array_sized_new (FALSE, FALSE, sizeof (SondeHeapSumsAmount), n);
+
+      for (guint32 i = 0; i < n; i++)
+        {
+          const SondeHeapSum *sum = sonde_heap_sums_reader_sum (self->sums, i);
+          SondeHeapSumsAmount live = { 0, 0 };
+
+          if (!sum->is_over)
+            live = sonde_heap_sum_live (sum);
+          g_array_append_val (moment, live);
+        }
+      self->moments[self->n_moments++] = moment;
+    }
+}
+
+static void
+take_next (const SondeHeapSumsSegment *next, gpointer user_data)
+{
+  SondeHeap *self = user_data;
+
+  take_moments (self, next->time_ns);
+  sonde_heap_series_add (self->tracker->series, next->most_ns, (double) next->most_bytes);
+  sonde_heap_series_add (self->tracker->series, next->time_ns, (double) next->live.bytes);
+}
+
+/* Where the reader has no room for a stack it has none; where the capture ends before it was told
+ * of, neither. */
+static void
+add_sum (SondeHeap *self, guint32 number)
+{
+  const SondeHeapSumsSegment *header = &sonde_heap_sums_reader_counts (self->sums)->header;
+  const SondeHeapSum *sum = sonde_heap_sums_reader_sum (self->sums, number);
+  guint32 stack = g_array_index (self->sum_stacks, guint32, number);
+  SondeHeapSumsAmount told[SONDE_HEAP_N_METRICS] = {
+    [SONDE_HEAP_ALLOCATED] = sum->amounts[SONDE_HEAP_SUMS_ALLOCATED],
+    [SONDE_HEAP_PEAK] = sonde_heap_sums_reader_at_peak (self->sums, sum),
+    [SONDE_HEAP_LEFT] = sonde_heap_sum_live (sum),
+    [SONDE_HEAP_TEMPORARY] = sum->amounts[SONDE_HEAP_SUMS_TEMPORARY],
+    [SONDE_HEAP_CROSS_THREAD] = sum->amounts[SONDE_HEAP_SUMS_CROSS_THREAD],
+  };
+  SondeHeapSumsAmount freed = sum->amounts[SONDE_HEAP_SUMS_FREED];
+  SondeHeapAmount amounts[SONDE_HEAP_N_METRICS];
+
+  if (stack == 0)
+    return;
+  for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
+    if (self->moments[i] != NULL && number < self->moments[i]->len)
+      told[SONDE_HEAP_AT_FIRST + i] = g_array_index (self->moments[i], SondeHeapSumsAmount, number);
+  for (SondeHeapMetric i = 0; i < SONDE_HEAP_N_METRICS; i++)
+    amounts[i] = (SondeHeapAmount){ (double) told[i].bytes, unscale (told[i].blocks, header) };
+  sonde_heap_tracker_add_sums (
+      self->tracker, stack - 1, amounts,
+      &(SondeHeapAmount){ (double) freed.bytes, unscale (freed.blocks, header) });
+}
+
+static void
+add_sums (SondeHeap *self)
+{
+  const SondeHeapSumsCounts *counts = sonde_heap_sums_reader_counts (self->sums);
+  const SondeHeapSumsSegment *header = &counts->header;
+  SondeHeapTotals *totals = &self->tracker->totals;
+
+  if (!sonde_heap_has_sums (self))
+    return;
+  take_moments (self, G_MAXINT64);
+  for (guint32 i = 0; i < self->sum_stacks->len; i++)
+    add_sum (self, i);
+  if (header->peak > 0)
+    totals->peak_ns = header->peak_ns;
+  totals->inherited.bytes += (double) header->inherited.bytes;
+  totals->inherited.blocks += unscale (header->inherited.blocks, header);
+  totals->n_inherited_freed += header->n_inherited_freed;
+  totals->n_unknown_freed += header->n_unknown_freed;
+  totals->n_frees_missing += header->n_frees_missing;
 }
 
 /* Nobody hands on what waits. */
@@ -319,6 +451,7 @@ SondeHeap *
 sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
 {
   const SondeModelFuncs funcs = { .allocation = take_allocation, .life = take_life };
+  const SondeHeapSumsFuncs sums_funcs = { take_sum, take_next };
   SondeHeapTrackerOptions tracker_options = { .start_ns = start_ns,
                                               .temporary_ns = options->temporary_ns,
                                               .block = options->block,
@@ -332,6 +465,8 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
   self->log = sonde_heap_log_reader_new (take_logged, self);
+  self->sums = sonde_heap_sums_reader_new (&sums_funcs, self);
+  self->sum_stacks = g_array_new (FALSE, TRUE, sizeof (guint32));
   tracker_options.budget = sonde_capture_model_budget (self->model);
   self->tracker = sonde_heap_tracker_new (&tracker_options);
   self->order.frames = g_byte_array_new ();
@@ -358,6 +493,10 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->order.entries);
   g_clear_pointer (&self->order.scratch, g_array_unref);
   sonde_heap_log_reader_free (self->log);
+  sonde_heap_sums_reader_free (self->sums);
+  g_array_unref (self->sum_stacks);
+  for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
+    g_clear_pointer (&self->moments[i], g_array_unref);
   sonde_heap_tracker_free (self->tracker);
   sonde_capture_model_free (self->model);
   sonde_call_tree_free (self->paths);
@@ -379,13 +518,13 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
     case SONDE_FRAME_ALLOCATION:
       sonde_heap_tracker_ensure_thread (self->tracker, frame->pid,
                                         ((const SondeFrameAllocation *) frame)->tid);
-      add_in_order (self, frame, FALSE, NULL);
+      add_in_order (self, frame, FALSE, FALSE, NULL);
       break;
     case SONDE_FRAME_PROCESS:
     case SONDE_FRAME_MAP:
     case SONDE_FRAME_FORK:
     case SONDE_FRAME_EXIT:
-      add_in_order (self, frame, FALSE, NULL);
+      add_in_order (self, frame, FALSE, FALSE, NULL);
       break;
     case SONDE_FRAME_METADATA:
       sonde_capture_model_add_frame (self->model, frame);
@@ -397,6 +536,11 @@ sonde_heap_add_frame (SondeHeap *self, const SondeFrame *frame)
       if (sonde_heap_log_is_chunk (frame))
         {
           sonde_heap_log_reader_add (self->log, frame);
+          break;
+        }
+      if (sonde_heap_sums_is_chunk (frame))
+        {
+          sonde_heap_sums_reader_add (self->sums, frame);
           break;
         }
       sonde_capture_model_add_frame (self->model, frame);
@@ -416,6 +560,7 @@ sonde_heap_settle (SondeHeap *self)
   g_clear_pointer (&self->order.spare, g_byte_array_unref);
   g_clear_pointer (&self->order.scratch, g_array_unref);
   sonde_heap_tracker_finish (self->tracker);
+  add_sums (self);
   sonde_capture_model_settle (self->model);
 }
 
@@ -457,11 +602,25 @@ sonde_heap_n_lost (const SondeHeap *self)
 }
 
 guint64
+sonde_heap_n_events (const SondeHeap *self)
+{
+  return sonde_capture_model_n_allocations (self->model) - self->n_defined
+         + sonde_heap_sums_reader_counts (self->sums)->log.n_told;
+}
+
+guint64
 sonde_heap_n_unreadable (const SondeHeap *self)
 {
   const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->log);
+  const SondeHeapLogCounts *of_sums = &sonde_heap_sums_reader_counts (self->sums)->log;
 
-  return counts->n_events - counts->n_told;
+  return counts->n_events - counts->n_told + of_sums->n_events - of_sums->n_told;
+}
+
+gboolean
+sonde_heap_has_sums (const SondeHeap *self)
+{
+  return sonde_heap_sums_reader_counts (self->sums)->log.n_segments > 0;
 }
 
 /* --- profiles --- */

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/heap/heap-tracker.h"
+#include "client/model/heap-sums-reader.h"
 #include "client/report/profile.h"
 #include "client/report/report.h"
 
@@ -36,6 +37,13 @@ typedef struct
   SondeHeapOrder order;
   SondeHeapLogReader *log;
   SondeHeapTracker *tracker;
+
+  SondeHeapSumsReader *sums;
+  GArray *sum_stacks; /* guint32: of each sum, the number of its stack + 1; 0: not known yet */
+  guint64 n_defined;  /* of these: to the model each is an allocation */
+  guint32 defined;    /* the sum whose stack is told now, + 1; 0: none is */
+  guint n_moments;    /* that are past, by sums */
+  GArray *moments[SONDE_HEAP_N_MOMENTS]; /* SondeHeapSumsAmount: what was live of each sum */
 
   SondeCallTree *paths; /* below the root numbers of processes, below them locations; no weights */
   GArray *numbers;      /* guint32: number of the stack that ends at a node of paths, + 1; or 0 */
@@ -79,8 +87,14 @@ void sonde_heap_settle (SondeHeap *self);
  * afterwards. */
 void sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options);
 
-/* Events of the log that could not be read. */
+/* Events of heaps in the capture, one by one or in sums. */
+guint64 sonde_heap_n_events (const SondeHeap *self);
+/* Those of the log or the sums that could not be read. */
 guint64 sonde_heap_n_unreadable (const SondeHeap *self);
+/* Whether it has sums in place of events: what is temporary is then what its thread freed before it
+ * allocated again, whatever @temporary_ns; moments are those of the last sums before them; the peak
+ * and the series are those of all processes, whatever the filter; and no block is told of. */
+gboolean sonde_heap_has_sums (const SondeHeap *self);
 
 /* @time_ns: CLOCK_MONOTONIC */
 gint64 sonde_heap_since_start (const SondeHeap *self, gint64 time_ns);

@@ -6,6 +6,7 @@
 #include "client/base/text.h"
 #include "client/model/frame-parts.h"
 #include "client/model/heap-log-reader.h"
+#include "client/model/heap-sums-reader.h"
 
 /* --- its counters --- */
 
@@ -102,6 +103,7 @@ struct SondeLedgerCheck
   guint64 n_samples;
   guint64 n_events;
   SondeHeapLogReader *heap_log;
+  SondeHeapSumsReader *heap_sums;
   guint last_set; /* entries in the newest frame: SONDE_LEDGER_ALL if it is a closing CTRSET */
   SondeIdMap *jit_names;
   guint64 n_jit_unnamed;
@@ -126,16 +128,20 @@ sonde_verdict_to_string (SondeVerdict verdict)
 
 static void
 check_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpointer user_data);
+static void
+check_sum (guint32 sum, gint32 pid, gint64 time_ns, SondeHeapLogStack *stack, gpointer user_data);
 
 SondeLedgerCheck *
 sonde_ledger_check_new (void)
 {
+  const SondeHeapSumsFuncs sums_funcs = { .stack = check_sum };
   SondeLedgerCheck *self = g_new0 (SondeLedgerCheck, 1);
 
   sonde_ledger_counters_init (&self->counters);
   self->jit_names = sonde_id_map_new ();
   self->pids = sonde_id_map_new ();
   self->heap_log = sonde_heap_log_reader_new (check_logged, self);
+  self->heap_sums = sonde_heap_sums_reader_new (&sums_funcs, self);
   return self;
 }
 
@@ -148,6 +154,7 @@ sonde_ledger_check_free (SondeLedgerCheck *self)
   sonde_id_map_free (self->jit_names);
   sonde_id_map_free (self->pids);
   sonde_heap_log_reader_free (self->heap_log);
+  sonde_heap_sums_reader_free (self->heap_sums);
   g_free (self->first_claim);
   g_free (self->first_missing);
   g_free (self);
@@ -191,6 +198,12 @@ check_logged (const SondeFrameAllocation *event, SondeHeapLogStack *stack, gpoin
 {
   if (stack != NULL && stack->n_told == 0)
     check_addresses (user_data, stack->addrs, stack->n_addrs);
+}
+
+static void
+check_sum (guint32 sum, gint32 pid, gint64 time_ns, SondeHeapLogStack *stack, gpointer user_data)
+{
+  check_addresses (user_data, stack->addrs, stack->n_addrs);
 }
 
 /* Kernel threads and samples of the kernel alone need no mapping. */
@@ -237,6 +250,7 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
       break;
     case SONDE_FRAME_FILE_CHUNK:
       sonde_heap_log_reader_add (self->heap_log, frame);
+      sonde_heap_sums_reader_add (self->heap_sums, frame);
       break;
     case SONDE_FRAME_JITMAP:
       while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
@@ -366,7 +380,7 @@ add_up (
 }
 
 static void
-check_sum (const SondeLedgerCheck *self, const Sum *sum, GPtrArray *findings)
+check_equation (const SondeLedgerCheck *self, const Sum *sum, GPtrArray *findings)
 {
   g_autoptr (GString) left_text = g_string_new (NULL);
   g_autoptr (GString) right_text = g_string_new (NULL);
@@ -408,7 +422,7 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
       return;
     }
   for (guint i = 0; i < G_N_ELEMENTS (sums); i++)
-    check_sum (self, &sums[i], findings);
+    check_equation (self, &sums[i], findings);
   check_count (self, "frames", SONDE_LEDGER_STREAM_DELIVERED, self->n_frames, findings);
   check_count (self, "samples", SONDE_LEDGER_STREAM_SAMPLES, self->n_samples, findings);
   check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
@@ -416,38 +430,71 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
 
 /* What its labels promise was counted; this is whether it is there. What builds on a part that this
  * stream lost, as its ledger says, cannot be read either. */
-static void
-check_heap_log (const SondeLedgerCheck *self, GPtrArray *findings)
+static gboolean
+check_heap (const SondeLedgerCheck *self,
+            const SondeHeapLogCounts *counts,
+            const char *subject,
+            const char *file,
+            GPtrArray *findings)
 {
-  const SondeHeapLogCounts *counts = sonde_heap_log_reader_counts (self->heap_log);
   /* Of a segment whose beginning came no event is lost, wherever it ends. */
   gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_LOST]
                       > self->counters.values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
   SondeVerdict verdict = has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED;
 
-  g_autofree char *where
-      = counts->fault != NULL
-            ? g_strdup_printf (", at byte %" G_GUINT64_FORMAT " of the log", counts->fault_at_bytes)
-            : g_strdup ("");
+  g_autofree char *where = counts->fault != NULL
+                               ? g_strdup_printf (", at byte %" G_GUINT64_FORMAT " of the %s",
+                                                  counts->fault_at_bytes, file)
+                               : g_strdup ("");
 
   /* A capture that was cut short, or that grows, may end in a segment. */
   if (self->last_set != SONDE_LEDGER_ALL && counts->fault == NULL)
     verdict = SONDE_VERDICT_OPEN;
 
   if (counts->n_events == 0 && counts->fault == NULL)
-    return;
+    return FALSE;
   if (counts->n_told == counts->n_events && counts->fault == NULL)
-    add_finding (findings, SONDE_VERDICT_PASSED, "heap log",
-                 g_strdup_printf ("%" G_GUINT64_FORMAT " events in %" G_GUINT64_FORMAT
-                                  " segments, each readable",
-                                  counts->n_told, counts->n_segments));
+    {
+      add_finding (findings, SONDE_VERDICT_PASSED, subject,
+                   g_strdup_printf ("%" G_GUINT64_FORMAT " events in %" G_GUINT64_FORMAT
+                                    " segments, each readable",
+                                    counts->n_told, counts->n_segments));
+      return TRUE;
+    }
+  add_finding (findings, verdict, subject,
+               g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                                " events cannot be read, first of a segment: %s%s",
+                                counts->n_events - counts->n_told, counts->n_events,
+                                counts->fault != NULL ? counts->fault : "its end is missing",
+                                where));
+  return FALSE;
+}
+
+/* Stacks, live and peak have to give what was counted, and all events have to be in that. */
+static void
+check_heap_sums (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  const SondeHeapSumsCounts *counts = sonde_heap_sums_reader_counts (self->heap_sums);
+  const SondeHeapSumsSegment *header = &counts->header;
+  const char *fault;
+
+  if (!check_heap (self, &counts->log, "heap sums", "sums", findings))
+    return;
+  fault = sonde_heap_sums_reader_check (self->heap_sums);
+  if (fault != NULL)
+    add_finding (findings,
+                 self->last_set == SONDE_LEDGER_ALL ? SONDE_VERDICT_FAILED : SONDE_VERDICT_OPEN,
+                 "heap sums", g_strdup (fault));
   else
-    add_finding (findings, verdict, "heap log",
-                 g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-                                  " events cannot be read, first of a segment: %s%s",
-                                  counts->n_events - counts->n_told, counts->n_events,
-                                  counts->fault != NULL ? counts->fault : "its end is missing",
-                                  where));
+    add_finding (findings, SONDE_VERDICT_PASSED, "heap sums",
+                 g_strdup_printf ("%" G_GUINT64_FORMAT " events = %" G_GUINT64_FORMAT
+                                  " blocks + %" G_GUINT64_FORMAT " freed + %" G_GUINT64_FORMAT
+                                  " inherited + %" G_GUINT64_FORMAT " unknown - %" G_GUINT64_FORMAT
+                                  " before; %u stacks",
+                                  counts->log.n_told, header->n_allocated, header->n_freed,
+                                  header->n_inherited_freed, header->n_unknown_freed,
+                                  counts->n_before,
+                                  sonde_heap_sums_reader_n_sums (self->heap_sums)));
 }
 
 GPtrArray *
@@ -456,7 +503,8 @@ sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
   GPtrArray *findings = g_ptr_array_new_with_free_func (finding_free);
 
   check_ledger (self, findings);
-  check_heap_log (self, findings);
+  check_heap (self, sonde_heap_log_reader_counts (self->heap_log), "heap log", "log", findings);
+  check_heap_sums (self, findings);
   if (self->n_jit_unnamed > 0)
     add_finding (findings, SONDE_VERDICT_FAILED, "names",
                  g_strdup_printf ("%" G_GUINT64_FORMAT

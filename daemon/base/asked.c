@@ -91,8 +91,10 @@ const char *const sonde_memory_names[] = {
   [SONDE_MEMORY_OFF] = "off", [SONDE_MEMORY_ALL] = "all", [SONDE_MEMORY_SAMPLED] = "sampled", NULL
 };
 
-const char *const sonde_memory_detail_names[]
-    = { [SONDE_MEMORY_DETAIL_EVENTS] = "events", [SONDE_MEMORY_DETAIL_LOG] = "log", NULL };
+const char *const sonde_memory_detail_names[] = { [SONDE_MEMORY_DETAIL_EVENTS] = "events",
+                                                  [SONDE_MEMORY_DETAIL_LOG] = "log",
+                                                  [SONDE_MEMORY_DETAIL_SUMS] = "sums",
+                                                  NULL };
 
 const char *
 sonde_asked_event_name (const SondeAsked *self)

@@ -40,6 +40,7 @@ typedef enum
 {
   SONDE_MEMORY_DETAIL_EVENTS, /* an ALLOCATION frame each */
   SONDE_MEMORY_DETAIL_LOG,    /* protocol/heap-log.h */
+  SONDE_MEMORY_DETAIL_SUMS,   /* protocol/heap-sums.h */
   SONDE_N_MEMORY_DETAILS,
 } SondeMemoryDetail;
 

@@ -108,6 +108,44 @@ def logs():
     }
 
 
+def sums_segment(n_events=3, sequence=0, epoch=0, version=1, whole=1, scale=1, padding=0, counts=(2, 1, 0, 0, 0), peak=2, live=(50, 1), lie=0,
+                 label=None, pcs=(0x401010, 0x1000), nodes=(0, 0, 1, 1), stacks=((1, 42, 2, 0), (1, 42, 1, 5)),
+                 values=((0, 0, 1, 100, 1, 100, 1, 0, 0, 100, 1, 0, 0, 100, 1), (1, 0, 2, 50, 1, *[0] * 8, 50, 1))):
+    """Of the sums, in FILE_CHUNK frames; of stacks the first and the last number may be below 0, of values the first."""
+    columns = [leb(*[fold(pc) for pc in pcs]), leb(*nodes), leb(*[part for row in stacks for part in (fold(row[0]), row[1], row[2], fold(row[3]))]),
+               leb(*[part for row in values for part in (fold(row[0]), *row[1:])])]
+    lengths = [len(column) for column in columns]
+    lengths[-1] += lie
+    plain = struct.pack('<6Iq5QQqqQ8Q4I', version, epoch, sequence, whole, scale, padding, 3000, *counts, peak, 2500, 2500, 150, *live, 150, 2,
+                        0, 0, 0, 0, *lengths) + b''.join(columns)
+    data = stored(plain)
+    if label is None:
+        label = struct.pack('<IIII', 0x184D2A53, 8, n_events, len(data))
+    return [frames.chunk(len(piece), piece, 0, b'sonde/heap-sums.v1.zst') for piece in (label + data[:100], data[100:]) if piece]
+
+
+def sums():
+    over = (0, 1, 2, 100, 1, 100, 1, *[0] * 8)
+    more = sums_segment(1, 1, counts=(3, 1, 0, 0, 0), pcs=(), nodes=(), stacks=(), values=((1, 0, 3, 80, 2, *[0] * 8, 80, 2),))
+    return {
+        'usual': sums_segment(), 'goes-on': sums_segment() + more, 'missing': more, 'again': sums_segment() + sums_segment(0, epoch=1),
+        'over': sums_segment(values=(over,)), 'version': sums_segment(version=2), 'whole': sums_segment(whole=2), 'scale-zero': sums_segment(scale=0),
+        'scale': sums_segment(scale=1024), 'scale-largest': sums_segment(scale=2**21), 'padding': sums_segment(padding=1),
+        'fewer': sums_segment(9), 'more': sums_segment() + sums_segment(2, 1, counts=(9, 9, 9, 9, 9)), 'counts': sums_segment(counts=[2**64 - 1] * 5),
+        'longer': sums_segment(lie=1), 'shorter': sums_segment(lie=-1), 'live': sums_segment(live=(2**64 - 1, 2**64 - 1)), 'peak': sums_segment(peak=7),
+        'which-pc': sums_segment(nodes=(0, 9)), 'which-caller': sums_segment(nodes=(9, 0)), 'which-node': sums_segment(stacks=((1, 42, 9, 0),)),
+        'pid': sums_segment(stacks=((1, 2**31, 1, 0), (1, 42, 1, 0))), 'same-id': sums_segment(stacks=((1, 42, 1, 0), (0, 43, 1, 0))),
+        'times': sums_segment(stacks=((1, 42, 1, MIN), (1, 42, 1, MAX))), 'which-stack': sums_segment(values=((9, *[0] * 14),)),
+        'before-first': sums_segment(values=((-1, *[0] * 14),)), 'flags': sums_segment(values=((0, 2, *[0] * 13),)),
+        'largest': sums_segment(values=((0, 0, 2**64 - 1, *[2**64 - 1] * 12), (1, 1, *[2**64 - 1] * 13))),
+        'freed-more': sums_segment(values=((0, 0, 0, 1, 1, 9, 9, *[0] * 8),)), 'half': sums_segment(values=((0, 0, 1, 5),)),
+        'deep': sums_segment(nodes=[part for i in range(1500) for part in (i, 0)], stacks=((1, 42, 1500, 0), (1, 42, 3, 0))),
+        'packed': sums_segment(label=struct.pack('<IIII', 0x184D2A53, 8, 6, 5)), 'label': sums_segment(label=struct.pack('<IIII', 0x184D2A53, 9, 6, 100)),
+        'promise': sums_segment(label=struct.pack('<IIII', 0x184D2A53, 8, 2**32 - 1, 100)), 'unbegun': sums_segment()[1:],
+        'unfinished': sums_segment()[:1],
+    }
+
+
 def captures():
     setting = [report.process(42, b'x --fast'), report.mapping(42, 0x400000, 0x403000, b'/bin/x'),
                report.jit([(report.JIT + 1, b'one'), (report.JIT + 2, b'[depth limit]')])]
@@ -143,6 +181,7 @@ def captures():
         seeds[f'interval-{name}'] = report.capture([report.metadata(b'sonde', text), *setting, *usual])
     seeds['lost'] = report.capture(setting + usual, 0, stream_lost=9, stream_events_lost=9, events_lost_ring=2**63 - 1)
     seeds |= {f'log-{name}': report.capture(setting + parts) for name, parts in logs().items()}
+    seeds |= {f'sums-{name}': report.capture(setting + parts) for name, parts in sums().items()}
     seeds['log-forked'] = report.capture(setting + [fork(44, 2500)] + segment([3, 0, 19, 5], 2, threads=(42, 42, 44, 44)))
     seeds['broken'] = seeds['usual'][:-30]
     return seeds | {'empty': b'', 'header': frames.header()}

@@ -221,7 +221,7 @@ def bad():
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
-        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=2)), 'ask-scope': (TO_BROKER, ask(scope=5)),
+        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=3)), 'ask-scope': (TO_BROKER, ask(scope=5)),
         'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)), 'ask-stack': (TO_BROKER, ask(stack=65536)),
         'ask-depth': (TO_BROKER, ask(depth=0)), 'ask-interval': (TO_BROKER, ask(memory=1, interval=0)), 'ask-wait': (TO_BROKER, ask(wait_us=1000001)),
         'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),

@@ -346,6 +346,23 @@ def heap_log():
         yield embedded(b'sonde/heap.v1.zst', label + packed)
 
 
+def heap_sums():
+    """300,000 stacks 1,000 deep in each of 5 segments of sums"""
+    nodes = b''.join(bytes([i & 127 | 128, i >> 7, 0]) for i in range(1000))
+    stack = b'\x02\x01\xe8\x07\x00'
+    stacks = stack * 1000
+    yield process()
+    for epoch in range(5):
+        sizes = [1, len(nodes), 300_000 * len(stack), 0]
+        begin = struct.pack('<6Iq5QQqqQ8Q4I', 1, epoch, 0, 1, 1, 0, 2000, *[0] * 9, *[0] * 8, *sizes) + b'\x02' + nodes
+        packed = struct.pack('<IBI', 0xFD2FB528, 0xA0, len(begin) + sizes[2]) + zstd_block(0, len(begin), begin)
+        packed += b''.join(zstd_block(0, len(stacks), stacks, i == 299) for i in range(300))
+        label = struct.pack('<IIII', 0x184D2A53, 8, 0, len(packed))
+        data = label + packed
+        for at in range(0, len(data), 32_000):
+            yield embedded(b'sonde/heap-sums.v1.zst', data[at:at + 32_000])
+
+
 def heaps_of_forks():
     """a heap of 300,000 blocks and children that each allocate in it"""
     yield process(b'first', 10)
@@ -372,7 +389,7 @@ def tiny_frames():
 ALL = [random_stacks, processes, mappings,
        forked_stacks, growing_stacks, tiny_samples, threads, process_names, nested_mappings, long_paths, fork_chain,
        fork_storm, real_files, long_names, many_names, colliding_names, symbols, embedded_files, counters,
-       counter_values, marks, metadata, allocations, deep_allocations, heap_log,
+       counter_values, marks, metadata, allocations, deep_allocations, heap_log, heap_sums,
        heaps_of_forks, backwards, tiny_frames]
 
 

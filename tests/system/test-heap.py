@@ -81,8 +81,8 @@ def test_agreement(system):
 
 
 def sums_of(system, name):
-    """What a capture's heap was, by stack, but for times and numbers of processes."""
-    heaps = {}
+    """What a capture's heap was, by stack, but for times and numbers of processes; and its call trees, as they are exported."""
+    heaps, exports = {}, {}
     for view in None, '--peak', '--leaks', '--temporary', '--cross-thread':
         heap = json.loads(system.sondectl('heap', '--json', '--flat', '-l', '0', *([view] if view else []), system.path(name)))
         heaps[view] = [heap[key] for key in ('events', 'allocated', 'freed', 'left', 'peak', 'temporary', 'cross-thread', 'inherited',
@@ -92,36 +92,44 @@ def sums_of(system, name):
         for unit in 'bytes', 'blocks':
             text = system.sondectl('export', f'--format={form}', f'--unit={unit}', system.path(name))
             check('sqlite3' in text, f'{form}: {text[:500]}')
-            heaps[form, unit] = sorted(re.sub(r'sqlite3[- ](\d+|\(pid \d+\))', 'sqlite3', text).splitlines())
-    return heaps
+            exports[form, unit] = sorted(re.sub(r'sqlite3[- ](\d+|\(pid \d+\))', 'sqlite3', text).splitlines())
+    return heaps, exports
 
 
 def test_log(system):
-    """One program, with frames and with the log: nothing but the size of the file differs."""
+    """One program, with frames, with the log and with sums: nothing but the size of the file differs."""
     seen = {}
-    for detail in 'events', 'log':
+    for detail in 'events', 'log', 'sums':
         name = f'detail-{detail}.syscap'
         counts, ledger = record(system, name, '--memory', f'--memory-detail={detail}', WAIT, '--', 'sqlite3', ':memory:', SQL)
         check(ledger['lost'] == 0, f'{detail}: {ledger}')
         check(rf'\nmemory-detail={detail}\n' in system.sondectl('dump', system.path(name)), f'{detail}: the METADATA')
         check(('ALLOCATION' in counts) == (detail == 'events'), f'{detail}: {counts}')
         size_bytes = os.path.getsize(system.path(name))
-        seen[detail] = ledger, sums_of(system, name), size_bytes
+        seen[detail] = ledger, *sums_of(system, name), size_bytes
         system.note(f'{detail}: {ledger}, {size_bytes} bytes')
-    check(seen['log'][:2] == seen['events'][:2], f"{seen['log'][:2]}, not {seen['events'][:2]}"[:4000])
-    check(seen['log'][2] * 10 < seen['events'][2], 'the log is large')
+    for detail in 'log', 'sums':
+        check(seen[detail][:2] == seen['events'][:2], f"{detail}: {seen[detail][:2]}, not {seen['events'][:2]}"[:4000])
+        check(seen[detail][3] * 10 < seen['events'][3], f'{detail} is large')
+    check(seen['log'][2] == seen['events'][2], f"{seen['log'][2]}, not {seen['events'][2]}"[:4000])
+    # Those of sums are read in the order of time: some more places have names, or fewer.
+    for unit in 'bytes', 'blocks':
+        exported = sum(int(line.rpartition(' ')[2]) for line in seen['sums'][2]['folded', unit])
+        check(exported == seen['sums'][1][None][1][unit], f'{exported} {unit} in an export of sums')
 
 
 def test_log_of_children(system):
     """Forks, execs and threads: what each did is under the name that it had then, and verify agrees."""
     load_program = os.path.abspath(sys.argv[2])
     command = f"sqlite3 :memory: 'select 1' & sqlite3 :memory: 'select 2'; wait; exec {load_program} 1000 18 4"
-    _, ledger = record(system, 'log-children.syscap', '--memory', '--memory-detail=log', WAIT, '--', 'bash', '-c', command)
-    check(ledger['lost'] == 0 and ledger['recorded'] > 8000, ledger)
-    text = system.sondectl('heap', '--percent-limit=0', system.path('log-children.syscap'))
-    names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
-    system.note(f'{ledger}, heaps of {names}')
-    check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
+    for detail in 'log', 'sums':
+        name = f'{detail}-children.syscap'
+        _, ledger = record(system, name, '--memory', f'--memory-detail={detail}', WAIT, '--', 'bash', '-c', command)
+        check(ledger['lost'] == 0 and ledger['recorded'] > 8000, ledger)
+        text = system.sondectl('heap', '--percent-limit=0', system.path(name))
+        names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
+        system.note(f'{detail}: {ledger}, heaps of {names}')
+        check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
 
 
 def test_log_of_a_fork(system):
@@ -134,13 +142,70 @@ if os.fork() == 0:
     time.sleep(0.5)
     os._exit(0)
 os.wait()'''
-    for i in range(3):
+    for i, detail in enumerate(('log', 'log', 'log', 'sums')):
         name = f'log-fork-{i}.syscap'
-        _, ledger = record(system, name, '--memory', '--memory-detail=log', WAIT, '--', '/usr/bin/python3', '-S', '-c', program)
+        _, ledger = record(system, name, '--memory', f'--memory-detail={detail}', WAIT, '--', '/usr/bin/python3', '-S', '-c', program)
         heap = json.loads(system.sondectl('heap', '--json', system.path(name)))
         system.note(f"{ledger}, inherited {heap['inherited']}, {heap['inexact']}")
         check(ledger['lost'] == 0 and ledger['recorded'] > 6000, ledger)
         check(heap['inexact']['unknown-freed'] == 0, heap['inexact'])
+
+
+def test_sums(system):
+    """Threads that free each other's blocks, resize and leave some, in a parent and a child: as the log has them."""
+    program = '''import os, queue, threading
+blocks = queue.Queue()
+def take():
+    while (block := blocks.get()) is not None:
+        block.extend(bytes(5000))
+        del block
+def work():
+    takers = [threading.Thread(target=take) for _ in range(3)]
+    for taker in takers:
+        taker.start()
+    for i in range(3000):
+        blocks.put(bytearray(600 + i % 100 * 8))
+    for taker in takers:
+        blocks.put(None)
+    for taker in takers:
+        taker.join()
+work()
+if (child := os.fork()) == 0:
+    kept = [bytearray(700) for _ in range(1000)]
+    os._exit(0)
+os.waitpid(child, 0)'''
+    heaps = {}
+    for detail in 'log', 'sums':
+        name = f'threads-{detail}.syscap'
+        _, ledger = record(system, name, '--memory', f'--memory-detail={detail}', WAIT, '--', '/usr/bin/python3', '-S', '-c', program)
+        check(ledger['lost'] == 0, ledger)
+        heaps[detail] = json.loads(system.sondectl('heap', '--json', system.path(name)))
+        text = system.sondectl('verify', system.path(name))
+        check(detail == 'log' or re.search(r'^heap sums +ok .* stacks$', text, re.M), text)
+    for key in 'events', 'allocated', 'freed', 'left', 'peak', 'temporary', 'cross-thread', 'inherited':
+        system.note(f"{key}: log {heaps['log'][key]}, sums {heaps['sums'][key]}")
+    # Which thread gets which block is the system's to decide, and what queue and threads allocate for that.
+    for key in 'allocated', 'freed', 'left':
+        for unit in 'bytes', 'blocks':
+            one, other = heaps['log'][key][unit], heaps['sums'][key][unit]
+            check(abs(one - other) <= 0.05 * one, f'{key}: {one} {unit} of the log, {other} of sums')
+    heap = heaps['sums']
+    check(heap['cross-thread']['blocks'] > 0 and heap['left']['blocks'] >= 1000 and heap['inherited']['blocks'] > 0, heap['left'])
+    check(heap['allocated']['bytes'] - heap['freed']['bytes'] == heap['left']['bytes'], heap['freed'])
+    check(not any(heap['inexact'].values()), heap['inexact'])
+
+
+def test_moments_of_sums(system):
+    """What was live at a moment is what the last sums before it say; heaptrack's file has to have events."""
+    name = system.path('detail-sums.syscap')
+    graph = json.loads(system.sondectl('heap', '--json', '--graph', name))
+    check(max(graph['graph']) == graph['peak']['bytes'], f"{max(graph['graph'])}, not {graph['peak']}")
+    diff = json.loads(system.sondectl('heap', '--json', '--diff', 'peak', 'end', name))
+    check((diff['before'], diff['after']) == (graph['peak'], graph['left']), f"{diff['before']}, {diff['after']}")
+    for export, expected in (('heaptrack', 'needs each of them'), ('folded', 'has no samples')):
+        result = subprocess.run([system.program('client/sondectl'), 'export', f'--format={export}', '-o', system.path('none'), name],
+                                capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        check(result.returncode == 1 and expected in result.stderr and 'sums of heap events' in result.stderr, result.stderr)
 
 
 def test_children(system):
@@ -174,7 +239,7 @@ def test_end(system):
 
 
 def main():
-    system = System(10)
+    system = System(12)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
         system.measure(test_wait)
@@ -188,12 +253,16 @@ def main():
         system.measure(test_sampled)
     with system.case('sondectl heap agrees with valgrind'):
         system.measure(test_agreement)
-    with system.case('a log says what frames say'):
+    with system.case('a log and sums say what frames say'):
         system.measure(test_log)
-    with system.case('a log knows whose blocks a child frees'):
+    with system.case('log and sums know whose blocks a child frees'):
         system.measure(test_log_of_a_fork)
-    with system.case('a log has children under their names'):
+    with system.case('log and sums have children under their names'):
         system.measure(test_log_of_children)
+    with system.case('sums are those of the log, of threads and of a child'):
+        system.measure(test_sums)
+    with system.case('of sums there are moments, but no events'):
+        test_moments_of_sums(system)
     with system.case('children have heaps of their own'):
         system.measure(test_children)
     system.finish()

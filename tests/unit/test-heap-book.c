@@ -238,9 +238,9 @@ test_knows_blocks_of_parents (void)
   tell (&self, parent, 10, 1000, 0x1000, 64);
   tell (&self, parent, 10, 1000, 0x2000, 64);
   sonde_heap_book_turn (self.book, G_MAXINT64);
-  sonde_heap_book_fork (self.book, 10, 20);
-  sonde_heap_book_fork (self.book, 20, 30);
-  sonde_heap_book_fork (self.book, 99, 40); /* whose heap is not known */
+  sonde_heap_book_fork (self.book, 10, 20, 0);
+  sonde_heap_book_fork (self.book, 20, 30, 0);
+  sonde_heap_book_fork (self.book, 99, 40, 0); /* whose heap is not known */
   child = sonde_heap_book_add_process (self.book, 20);
   grandchild = sonde_heap_book_add_process (self.book, 30);
   tell (&self, grandchild, 30, 2000, 0x1000, 0);
@@ -274,7 +274,7 @@ test_knows_stacks_by_hash (void)
   sonde_heap_book_add (self.book, process, &event);
   /* a reader that comes now gets it again */
   read_all (&self);
-  sonde_heap_book_restart (self.book);
+  sonde_heap_book_restart (self.book, 0);
   sonde_heap_log_reader_free (self.reader);
   self.reader = sonde_heap_log_reader_new (take_event, &self);
   event.address = 0x2000;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The log of heap events, as a whole worker writes it for readers that come at any time. */
+/* Log and sums of heap events, as a whole worker writes it for readers that come at any time. */
 #include "client/model/heap-log-reader.h"
+#include "client/model/heap-sums-reader.h"
 
 #include "tests/unit/worker-fixture.h"
 
@@ -211,12 +212,119 @@ check_open_end (void)
   worker_clear (&worker);
 }
 
+/* --- sums --- */
+
+typedef struct
+{
+  SondeHeapSumsReader *reader;
+  guint n_addrs; /* of the stack that was told last */
+} Sums;
+
+static void
+take_stack (guint32 sum, gint32 pid, gint64 time_ns, SondeHeapLogStack *stack, gpointer user_data)
+{
+  Sums *self = user_data;
+
+  g_assert_cmpint (pid, ==, getpid ());
+  self->n_addrs = stack->n_addrs;
+}
+
+static void
+read_sums (Sums *self, const Worker *worker)
+{
+  const SondeHeapSumsFuncs funcs = { .stack = take_stack };
+  g_autoptr (GPtrArray) chunks = worker_find_frames (worker, SONDE_FRAME_FILE_CHUNK);
+  g_autoptr (GPtrArray) frames = worker_find_frames (worker, SONDE_FRAME_ALLOCATION);
+  const SondeHeapSumsCounts *counts;
+
+  g_assert_cmpuint (frames->len, ==, 0);
+  self->reader = sonde_heap_sums_reader_new (&funcs, self);
+  for (guint i = 0; i < chunks->len; i++)
+    sonde_heap_sums_reader_add (self->reader, g_ptr_array_index (chunks, i));
+  counts = sonde_heap_sums_reader_counts (self->reader);
+  g_assert_cmpstr (counts->log.fault, ==, NULL);
+  g_assert_cmpuint (counts->log.n_told, ==, counts->log.n_events);
+  g_assert_cmpstr (sonde_heap_sums_reader_check (self->reader), ==, NULL);
+}
+
+static void
+check_sums (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000, (uint64_t) -128 };
+  Worker worker = { .memory_detail = SONDE_MEMORY_DETAIL_SUMS };
+  g_autoptr (StreamSummary) summary = NULL;
+  const SondeHeapSumsSegment *header;
+  Program program;
+  Sums sums;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  program = program_open_memory (&worker);
+  for (guint i = 0; i < 5; i++)
+    program_allocate_short (&program, 0x6000 + 64 * i, addrs, 3);
+  program_mark (&program, "a mark is a frame as ever");
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 6);
+  summary = worker_finish (&worker);
+  read_sums (&sums, &worker);
+  header = &sonde_heap_sums_reader_counts (sums.reader)->header;
+
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_PRODUCED], ==, 6);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 6);
+  g_assert_cmpuint (summary->n_events, ==, 6);
+  g_assert_cmpuint (sonde_heap_sums_reader_n_sums (sums.reader), ==, 1);
+  g_assert_cmpuint (sums.n_addrs, ==, 2); /* no address of the kernel */
+  g_assert_cmpuint (header->n_allocated, ==, 5);
+  g_assert_cmpuint (header->live.bytes + header->left.bytes, ==, 5 * 24);
+  g_assert_cmpuint (header->at_peak.blocks, ==, 5);
+  sonde_heap_sums_reader_free (sums.reader);
+  worker_clear (&worker);
+}
+
+/* Who comes later has what was live by then, and the ledger says that he has not seen it come. */
+static void
+check_late_reader_of_sums (void)
+{
+  static const uint64_t addrs[] = { 0x1000, 0x2000 };
+  Worker worker = { .memory_detail = SONDE_MEMORY_DETAIL_SUMS };
+  g_autoptr (StreamSummary) summary = NULL;
+  const SondeHeapSumsCounts *counts;
+  Program program;
+  Sums sums;
+
+  worker_init (&worker, SONDE_MEMORY_ALL, 0);
+  program = program_open_memory (&worker);
+  program_allocate_short (&program, 0x6000, addrs, 2);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  close (worker.reader);
+  worker.reader = worker_open_stream (&worker, 2);
+  g_byte_array_set_size (worker.stream, 0);
+  worker_run (&worker);
+
+  program_allocate_short (&program, 0x7000, addrs, 2);
+  program_allocate (&program, addrs, 1);
+  program_close (&program, TRUE);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 3);
+  summary = worker_finish (&worker);
+  read_sums (&sums, &worker);
+  counts = sonde_heap_sums_reader_counts (sums.reader);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 2);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS_BEFORE], ==, 1);
+  g_assert_cmpuint (counts->n_before, ==, 1);
+  g_assert_cmpuint (counts->header.n_allocated, ==, 3);
+  g_assert_cmpuint (sonde_heap_sums_reader_n_sums (sums.reader), ==, 2);
+  g_assert_cmpuint (counts->header.live.bytes + counts->header.left.bytes, ==, 2 * 24 + 64);
+  sonde_heap_sums_reader_free (sums.reader);
+  worker_clear (&worker);
+}
+
 int
 main (int argc, char *argv[])
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/heap-detail/the-log-has-what-frames-have", check_events);
   g_test_add_func ("/heap-detail/a-late-reader-can-read-it", check_late_reader);
+  g_test_add_func ("/heap-detail/sums-have-what-frames-have", check_sums);
+  g_test_add_func ("/heap-detail/a-late-reader-has-all-sums", check_late_reader_of_sums);
   g_test_add_func ("/heap-detail/old-times-hold-nobody-up", check_old_times);
   g_test_add_func ("/heap-detail/an-open-end-holds-nobody-up", check_open_end);
   return g_test_run ();

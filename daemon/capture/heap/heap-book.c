@@ -10,6 +10,13 @@
 #define MAX_ANCESTORS 16    /* in which a freed block is looked for */
 #define MAX_PARENTS   65536 /* children whose parent is known */
 
+/* Nodes of stacks that nobody has any more are forgotten when there are so many. */
+#define MANY_NODES (SONDE_HEAP_LOG_MAX_NODES / 4 * 3)
+
+/* Of what waits, in the place of a thread: at its time a process has forked the child whose number
+ * is the address. */
+#define FORKS G_MAXUINT32
+
 struct SondeHeapBookProcess
 {
   int32_t pid;
@@ -17,6 +24,8 @@ struct SondeHeapBookProcess
   gboolean is_used;
   SondeHeapBookProcess *older; /* of the same pid, whose end is not known yet */
   SondeLiveBlocks blocks;
+  SondeHeapSumsOwner owner;
+  SondeHeapSumsAmount inherited; /* of its parent's blocks, not freed yet */
 };
 
 typedef struct
@@ -51,7 +60,12 @@ struct SondeHeapBook
   Waiting *scratch; /* for as many */
   guint n_waiting;
   guint n_room;
-  SondeHeapLog *log;
+  SondeHeapLog *log; /* NULL: there are sums */
+  SondeHeapSums *sums;
+  GArray *newest;         /* uint64_t: of each thread, the address of its newest block; of sums */
+  GHashTable *inheriting; /* pid → SondeHeapSumsAmount, of children that told nothing yet */
+  uint64_t n_forgets;     /* how often nodes became others */
+  guint many_nodes;
 };
 
 static void
@@ -62,8 +76,8 @@ process_free (SondeHeapBook *self, SondeHeapBookProcess *process)
   g_free (process);
 }
 
-SondeHeapBook *
-sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data)
+static SondeHeapBook *
+new_book (void)
 {
   SondeHeapBook *self = g_new0 (SondeHeapBook, 1);
 
@@ -75,7 +89,27 @@ sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data)
   self->processes = g_hash_table_new (NULL, NULL);
   self->parents = g_hash_table_new (NULL, NULL);
   self->budget.max_bytes = SONDE_HEAP_BOOK_LIVE_BYTES;
+  self->newest = g_array_new (FALSE, TRUE, sizeof (uint64_t));
+  self->inheriting = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->many_nodes = MANY_NODES;
+  return self;
+}
+
+SondeHeapBook *
+sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data)
+{
+  SondeHeapBook *self = new_book ();
+
   self->log = sonde_heap_log_new (self->tree, self->threads, tick_ns, func, user_data);
+  return self;
+}
+
+SondeHeapBook *
+sonde_heap_book_new_sums (guint64 interval_bytes, SondeHeapLogFunc func, gpointer user_data)
+{
+  SondeHeapBook *self = new_book ();
+
+  self->sums = sonde_heap_sums_new (self->tree, interval_bytes, func, user_data);
   return self;
 }
 
@@ -98,6 +132,9 @@ sonde_heap_book_free (SondeHeapBook *self)
   g_hash_table_unref (self->processes);
   g_hash_table_unref (self->parents);
   sonde_heap_log_free (self->log);
+  sonde_heap_sums_free (self->sums);
+  g_array_unref (self->newest);
+  g_hash_table_unref (self->inheriting);
   sonde_stack_tree_free (self->tree);
   sonde_table_clear (&self->stacks);
   sonde_table_clear (&self->numbers);
@@ -110,6 +147,12 @@ sonde_heap_book_free (SondeHeapBook *self)
 }
 
 /* --- stacks and threads --- */
+
+uint64_t
+sonde_heap_book_seed (const SondeHeapBook *self)
+{
+  return self->n_forgets;
+}
 
 gboolean
 sonde_heap_book_find_stack (SondeHeapBook *self, uint64_t hash, uint32_t *node)
@@ -135,6 +178,14 @@ sonde_heap_book_add_stack (SondeHeapBook *self, uint64_t hash, const uint64_t *a
   return node;
 }
 
+static uint64_t *
+newest_of (SondeHeapBook *self, guint32 thread)
+{
+  if (thread >= self->newest->len)
+    g_array_set_size (self->newest, thread + 1);
+  return &g_array_index (self->newest, uint64_t, thread);
+}
+
 static guint32
 ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t tid)
 {
@@ -158,7 +209,10 @@ ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t
           g_array_set_size (self->unused, self->unused->len - 1);
           g_array_index (self->threads, SondeHeapLogThread, number) = thread;
           g_array_index (self->owners, uint32_t, number) = process->serial;
-          sonde_heap_log_forget_thread (self->log, number);
+          if (self->log != NULL)
+            sonde_heap_log_forget_thread (self->log, number);
+          else
+            *newest_of (self, number) = 0;
         }
       else
         {
@@ -233,13 +287,108 @@ find_inherited (SondeHeapBook *self, int32_t pid, uint64_t address)
   return number;
 }
 
+/* A child has what its parent has, and has from its own. */
+static void
+inherit (SondeHeapBook *self, const SondeHeapBookProcess *parent, int32_t child)
+{
+  SondeHeapSumsAmount *amount = g_new0 (SondeHeapSumsAmount, 1);
+
+  for (guint i = 0; i < MAX_ANCESTORS && parent != NULL; i++)
+    {
+      amount->bytes += parent->owner.live.bytes + parent->inherited.bytes;
+      amount->blocks += parent->owner.live.blocks + parent->inherited.blocks;
+      parent = parent->older;
+    }
+  if (g_hash_table_size (self->inheriting) >= MAX_PARENTS)
+    g_hash_table_remove_all (self->inheriting);
+  g_hash_table_replace (self->inheriting, GINT_TO_POINTER (child), amount);
+}
+
+/* Of a program that told nothing before. */
+static void
+take_inherited (SondeHeapBook *self, SondeHeapBookProcess *process)
+{
+  const gpointer key = GINT_TO_POINTER (process->pid);
+  const SondeHeapSumsAmount *amount = g_hash_table_lookup (self->inheriting, key);
+
+  if (amount == NULL)
+    return;
+  process->inherited = *amount;
+  g_hash_table_remove (self->inheriting, key);
+}
+
+static void
+add_block_up (SondeHeapBook *self, const Waiting *event)
+{
+  SondeHeapBookProcess *process = event->process;
+  const SondeHeapSumsBlock block
+      = { event->time_ns, event->size_bytes, process->pid,
+          g_array_index (self->threads, SondeHeapLogThread, event->thread).tid, event->node };
+  uint32_t number = sonde_heap_sums_reserve_block (self->sums);
+
+  *newest_of (self, event->thread) = event->address;
+  if (number != 0
+      && sonde_live_blocks_put (&process->blocks, event->address, event->size_bytes, number))
+    {
+      sonde_heap_sums_begin_block (self->sums, &process->owner, number, &block);
+      return;
+    }
+  self->n_not_followed++;
+  sonde_heap_sums_skip_block (self->sums, &process->owner, number, &block);
+}
+
+static void
+add_up (SondeHeapBook *self, const Waiting *event)
+{
+  SondeHeapBookProcess *process = event->process;
+  uint64_t *newest;
+  uint64_t known;
+
+  if (event->thread == FORKS)
+    {
+      inherit (self, process, (int32_t) event->address);
+      return;
+    }
+  take_inherited (self, process);
+  known = take_block (process, event->address);
+  if (event->size_bytes > 0)
+    {
+      if (known != 0)
+        sonde_heap_sums_replace_block (self->sums, (uint32_t) known, event->time_ns);
+      add_block_up (self, event);
+      return;
+    }
+  newest = newest_of (self, event->thread);
+  if (known != 0)
+    {
+      sonde_heap_sums_free_block (
+          self->sums, (uint32_t) known, event->time_ns,
+          g_array_index (self->threads, SondeHeapLogThread, event->thread).tid,
+          *newest == event->address);
+      *newest = *newest == event->address ? 0 : *newest;
+      return;
+    }
+  known = find_inherited (self, process->pid, event->address);
+  if (known != 0)
+    sonde_heap_sums_free_inherited (self->sums, (uint32_t) known, event->time_ns,
+                                    &process->inherited);
+  else
+    sonde_heap_sums_free_unknown (self->sums, event->time_ns);
+}
+
 static void
 apply (SondeHeapBook *self, const Waiting *event)
 {
   SondeHeapBookProcess *process = event->process;
-  uint64_t known = take_block (process, event->address);
+  uint64_t known;
   uint64_t number;
 
+  if (self->sums != NULL)
+    {
+      add_up (self, event);
+      return;
+    }
+  known = take_block (process, event->address);
   if (event->size_bytes > 0)
     {
       number = sonde_heap_log_add_block (self->log, event->thread, event->time_ns, event->node,
@@ -277,23 +426,30 @@ grow (SondeHeapBook *self)
   self->scratch = g_renew (Waiting, self->scratch, self->n_room);
 }
 
-void
-sonde_heap_book_add (SondeHeapBook *self,
-                     SondeHeapBookProcess *process,
-                     const SondeHeapBookEvent *event)
+static void
+wait_for_turn (SondeHeapBook *self, const Waiting *event)
 {
   if (self->n_waiting == self->n_room)
     grow (self);
-  self->waiting[self->n_waiting++]
-      = (Waiting){ event->time_ns,    event->address,
-                   event->size_bytes, ensure_thread (self, process, event->tid),
-                   event->node,       process };
+  self->waiting[self->n_waiting++] = *event;
   /* More than all rings may have at a time: some reader holds the others up. */
   if (self->n_waiting >= SONDE_HEAP_BOOK_MAX_WAITING)
     {
       sort (self);
       sonde_heap_book_turn (self, self->waiting[self->n_waiting / 2].time_ns);
     }
+}
+
+void
+sonde_heap_book_add (SondeHeapBook *self,
+                     SondeHeapBookProcess *process,
+                     const SondeHeapBookEvent *event)
+{
+  const Waiting waiting = { event->time_ns,    event->address,
+                            event->size_bytes, ensure_thread (self, process, event->tid),
+                            event->node,       process };
+
+  wait_for_turn (self, &waiting);
 }
 
 void
@@ -337,6 +493,12 @@ sonde_heap_book_has_process (const SondeHeapBook *self, int32_t pid)
   return g_hash_table_contains (self->processes, GINT_TO_POINTER (pid));
 }
 
+static void
+forget_block (uint64_t number, gpointer sums)
+{
+  sonde_heap_sums_forget_block (sums, (uint32_t) number);
+}
+
 void
 sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
 {
@@ -356,7 +518,14 @@ sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
     }
   self->n_waiting = n_left;
   /* In the capture before what tells of the end, and of what comes then. */
-  sonde_heap_log_flush (self->log);
+  if (self->log != NULL)
+    sonde_heap_log_flush (self->log);
+  else
+    {
+      sonde_heap_sums_define (self->sums);
+      sonde_live_blocks_foreach (&process->blocks, forget_block, self->sums);
+      sonde_heap_sums_end_owner (self->sums, &process->owner, &process->inherited);
+    }
   forget_threads (self, process);
   newer = g_hash_table_lookup (self->processes, key);
   if (newer == process && process->older == NULL)
@@ -399,9 +568,10 @@ sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid)
 }
 
 void
-sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child)
+sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child, gint64 time_ns)
 {
   gpointer key = GINT_TO_POINTER (parent);
+  SondeHeapBookProcess *process = g_hash_table_lookup (self->processes, key);
 
   if (parent == child
       || (!g_hash_table_contains (self->processes, key)
@@ -410,25 +580,114 @@ sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child)
   if (g_hash_table_size (self->parents) >= MAX_PARENTS)
     g_hash_table_remove_all (self->parents);
   g_hash_table_replace (self->parents, GINT_TO_POINTER (child), key);
+  if (self->sums != NULL && process != NULL)
+    {
+      const Waiting waiting = {
+        .time_ns = time_ns, .address = (uint32_t) child, .thread = FORKS, .process = process
+      };
+
+      wait_for_turn (self, &waiting);
+    }
+}
+
+void
+sonde_heap_book_remap (SondeHeapBook *self, int32_t pid)
+{
+  SondeHeapBookProcess *process = g_hash_table_lookup (self->processes, GINT_TO_POINTER (pid));
+
+  if (self->sums == NULL || process == NULL)
+    return;
+  sonde_heap_sums_define (self->sums);
+  for (guint i = 0; i < MAX_ANCESTORS && process != NULL; i++, process = process->older)
+    sonde_heap_sums_renew_owner (self->sums, &process->owner);
 }
 
 /* --- segments --- */
 
+/* Nodes of the tree that is made anew. */
+typedef struct
+{
+  const SondeStackTree *old;
+  SondeStackTree *tree;
+  guint32 *numbers; /* in it, + 1, by those in the old one; 0: not there yet */
+} Forgetting;
+
+static uint32_t
+keep_node (uint32_t node, gpointer user_data)
+{
+  const Forgetting *self = user_data;
+  uint32_t path[SONDE_STACK_TREE_MAX_DEPTH];
+  uint32_t kept;
+  guint n = 0;
+
+  for (; self->numbers[node] == 0; node = sonde_stack_tree_node (self->old, node)->caller)
+    {
+      g_assert (n < G_N_ELEMENTS (path));
+      path[n++] = node;
+    }
+  kept = self->numbers[node] - 1;
+  for (; n > 0; n--)
+    {
+      const SondeStackNode *at = sonde_stack_tree_node (self->old, path[n - 1]);
+
+      kept = sonde_stack_tree_add_child (self->tree, kept,
+                                         g_array_index (self->old->pcs, uint64_t, at->pc));
+      self->numbers[path[n - 1]] = kept + 1;
+    }
+  return kept;
+}
+
+/* Of sessions of weeks: the stacks of all who came and went do not fit. Those that somebody has are
+ * told again, as to a reader who comes. */
+static void
+forget_stacks (SondeHeapBook *self, gint64 now_ns)
+{
+  SondeStackTree *tree = sonde_stack_tree_new (SONDE_HEAP_LOG_MAX_NODES);
+  g_autofree guint32 *numbers = g_new0 (guint32, self->tree->nodes->len);
+  Forgetting forgetting = { self->tree, tree, numbers };
+
+  numbers[0] = 1;
+  sonde_heap_sums_restart (self->sums, now_ns);
+  sonde_heap_sums_foreach_node (self->sums, keep_node, &forgetting);
+  for (guint i = 0; i < self->n_waiting; i++)
+    self->waiting[i].node = keep_node (self->waiting[i].node, &forgetting);
+  tree->n_cut = self->tree->n_cut;
+  sonde_heap_sums_set_tree (self->sums, tree);
+  sonde_stack_tree_free (self->tree);
+  self->tree = tree;
+  sonde_table_clear (&self->stacks);
+  self->n_forgets++;
+  self->many_nodes = MAX (MANY_NODES, (SONDE_HEAP_LOG_MAX_NODES + tree->nodes->len) / 2);
+}
+
 void
 sonde_heap_book_flush (SondeHeapBook *self, gint64 before_ns)
 {
-  if (sonde_heap_log_since_ns (self->log) < before_ns)
+  if (self->sums != NULL)
+    {
+      sonde_heap_sums_flush (self->sums, before_ns);
+      if (before_ns != G_MAXINT64 && self->tree->nodes->len >= self->many_nodes)
+        forget_stacks (self, before_ns);
+    }
+  else if (sonde_heap_log_since_ns (self->log) < before_ns)
     sonde_heap_log_flush (self->log);
 }
 
 void
-sonde_heap_book_restart (SondeHeapBook *self)
+sonde_heap_book_restart (SondeHeapBook *self, gint64 now_ns)
 {
-  sonde_heap_log_restart (self->log);
+  if (self->sums != NULL)
+    sonde_heap_sums_restart (self->sums, now_ns);
+  else
+    sonde_heap_log_restart (self->log);
 }
 
 SondeHeapBookLosses
 sonde_heap_book_losses (const SondeHeapBook *self)
 {
-  return (SondeHeapBookLosses){ self->tree->n_cut, self->n_not_followed };
+  guint64 n_cut = self->tree->n_cut;
+
+  if (self->sums != NULL)
+    n_cut += sonde_heap_sums_n_cut (self->sums);
+  return (SondeHeapBookLosses){ n_cut, self->n_not_followed };
 }

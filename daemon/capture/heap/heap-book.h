@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Keeps what profiled programs say of their heaps in the order of time, and in short. */
+/* Keeps what profiled programs say of their heaps in the order of time, as a log or as sums. */
 #pragma once
 
 #include "daemon/capture/heap/heap-log.h"
+#include "daemon/capture/heap/heap-sums.h"
 
 /**
  * SECTION: heap-book
@@ -10,7 +11,8 @@
  * Rings are read one after another, so that a block may be freed before it is told where it came
  * from. Events wait until all rings were read that may have earlier ones: an event of which another
  * one is the cause was in its ring before that one's time. Then each block of a process has a
- * number until it is freed (live-blocks.h), and the log has numbers.
+ * number until it is freed (live-blocks.h), and the log has numbers. Or there is no log, and what
+ * events have made is in sums.
  *
  * An exec and the end of a process end its heap. A child may free what its parent has: of that one
  * the number is told, as its blocks are the child's, too.
@@ -40,6 +42,9 @@ typedef struct
 
 /* @tick_ns: what times are rounded down to. @func: gets the segments */
 SondeHeapBook *sonde_heap_book_new (guint tick_ns, SondeHeapLogFunc func, gpointer user_data);
+/* The same, of sums. @interval_bytes: as in sonde_heap_sums_new() */
+SondeHeapBook *
+sonde_heap_book_new_sums (guint64 interval_bytes, SondeHeapLogFunc func, gpointer user_data);
 void sonde_heap_book_free (SondeHeapBook *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapBook, sonde_heap_book_free)
 
@@ -55,11 +60,14 @@ void sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *pro
 void sonde_heap_book_leave_process (SondeHeapBook *self, SondeHeapBookProcess *process);
 /* Programs of @pid that were left are over, too. */
 void sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid);
-/* @child begins with the blocks of @parent. */
-void sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child);
+/* @child begins with the blocks that @parent has at @time_ns. */
+void sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child, gint64 time_ns);
+/* Addresses of @pid mean something else from now on. */
+void sonde_heap_book_remap (SondeHeapBook *self, int32_t pid);
 
 /* Stacks are known by 64 bits of hash, which the caller makes: of what they are made of, and of
- * whose they are. FALSE: it has to be added. */
+ * whose they are. FALSE: it has to be added. Nodes are valid until the seed is another one. */
+uint64_t sonde_heap_book_seed (const SondeHeapBook *self);
 gboolean sonde_heap_book_find_stack (SondeHeapBook *self, uint64_t hash, uint32_t *node);
 uint32_t sonde_heap_book_add_stack (SondeHeapBook *self,
                                     uint64_t hash,
@@ -75,10 +83,11 @@ void sonde_heap_book_turn (SondeHeapBook *self, gint64 before_ns);
 /* Whether events wait. */
 gboolean sonde_heap_book_has_waiting (const SondeHeapBook *self);
 
-/* What was told is in segments, if it is older than @before_ns. */
+/* What was told is in segments, if it is older than @before_ns; changed sums are, if none were told
+ * of late. */
 void sonde_heap_book_flush (SondeHeapBook *self, gint64 before_ns);
-/* All is, and what follows can be read by who has not read that. */
-void sonde_heap_book_restart (SondeHeapBook *self);
+/* All events are, and what follows can be read by who has not read that. */
+void sonde_heap_book_restart (SondeHeapBook *self, gint64 now_ns);
 
 typedef struct
 {

@@ -76,6 +76,41 @@ ensure_pc (SondeStackTree *self, uint64_t address)
   return self->pcs->len - 1;
 }
 
+/* Returns whether there is room for it. */
+static gboolean
+ensure_child (SondeStackTree *self, uint32_t caller, uint64_t address, uint32_t *node)
+{
+  NodeSlot slot = { address, caller, 0 };
+  const NodeSlot *known = sonde_table_find (&node_slots, &self->node_numbers,
+                                            hash_node (&slot, self->node_numbers.seed), &slot);
+
+  if (known == NULL && self->nodes->len >= self->max_nodes)
+    {
+      self->n_cut++;
+      return FALSE;
+    }
+  if (known == NULL)
+    {
+      SondeStackNode made = { caller, ensure_pc (self, address) };
+
+      g_array_append_val (self->nodes, made);
+      slot.number = self->nodes->len;
+      sonde_table_add (&node_slots, &self->node_numbers, &slot);
+      known = &slot;
+    }
+  *node = known->number - 1;
+  return TRUE;
+}
+
+uint32_t
+sonde_stack_tree_add_child (SondeStackTree *self, uint32_t caller, uint64_t address)
+{
+  uint32_t node = caller;
+
+  ensure_child (self, caller, address, &node);
+  return node;
+}
+
 uint32_t
 sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs)
 {
@@ -90,25 +125,8 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
   self->n_last = n_same;
   for (guint i = n_addrs - n_same; i > 0; i--)
     {
-      NodeSlot slot = { addrs[i - 1], node, 0 };
-      const NodeSlot *known = sonde_table_find (&node_slots, &self->node_numbers,
-                                                hash_node (&slot, self->node_numbers.seed), &slot);
-
-      if (known == NULL && self->nodes->len >= self->max_nodes)
-        {
-          self->n_cut++;
-          return node;
-        }
-      if (known == NULL)
-        {
-          SondeStackNode made = { node, ensure_pc (self, addrs[i - 1]) };
-
-          g_array_append_val (self->nodes, made);
-          slot.number = self->nodes->len;
-          sonde_table_add (&node_slots, &self->node_numbers, &slot);
-          known = &slot;
-        }
-      node = known->number - 1;
+      if (!ensure_child (self, node, addrs[i - 1], &node))
+        return node;
       self->last_addrs[self->n_last] = addrs[i - 1];
       self->last_nodes[self->n_last++] = node;
     }

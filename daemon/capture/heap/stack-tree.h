@@ -45,6 +45,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeStackTree, sonde_stack_tree_free)
 /* @addrs: leaf first. Returns: the leaf's node; 0: there are none, or no room for the first */
 uint32_t sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs);
 
+/* Who is at @address, called by the node @caller; @caller if there is no room. */
+uint32_t sonde_stack_tree_add_child (SondeStackTree *self, uint32_t caller, uint64_t address);
+
 static inline const SondeStackNode *
 sonde_stack_tree_node (const SondeStackTree *self, uint32_t node)
 {

@@ -181,10 +181,12 @@ tell_short (SondeFrameAdopter *self,
                                .address = taken->address,
                                .size_bytes = taken->size_bytes,
                                .tid = taken->tid };
+  const SondeHeapBook *book = inferior->parts->book;
 
   if (taken->stack > 0)
     {
-      uint32_t *note = sonde_ring_reader_note (reader, inferior->stack_seed);
+      uint64_t seed = sonde_hash (inferior->stack_seed, sonde_heap_book_seed (book));
+      uint32_t *note = sonde_ring_reader_note (reader, seed);
 
       if (*note == 0)
         *note = find_node (self, inferior,

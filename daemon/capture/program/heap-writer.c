@@ -9,7 +9,10 @@ struct SondeHeapWriter
 {
   SondeRecorder *recorder;
   SondeHeapBook *book;
-  guint64 n_missed; /* frames, by readers, when that was looked at last */
+  const char *path;
+  guint64 n_missed; /* frames, by readers, when it began anew for that */
+  gint64 restarted_ns;
+  gint64 restart_ns; /* so long it does not begin anew again: all sums are much to tell */
   gboolean is_cut_told;
   gboolean is_lack_told;
 };
@@ -19,16 +22,28 @@ take_segment (const uint8_t *bytes, gsize size_bytes, guint n_events, gpointer u
 {
   SondeHeapWriter *self = user_data;
 
-  sonde_recorder_heap_segment (self->recorder, bytes, size_bytes, n_events);
+  sonde_recorder_heap_segment (self->recorder, self->path, bytes, size_bytes, n_events);
 }
 
 SondeHeapWriter *
-sonde_heap_writer_new (SondeRecorder *recorder)
+sonde_heap_writer_new (SondeRecorder *recorder, const SondeAsked *asked)
 {
   SondeHeapWriter *self = g_new0 (SondeHeapWriter, 1);
 
   self->recorder = recorder;
-  self->book = sonde_heap_book_new (TICK_NS, take_segment, self);
+  if (asked->memory_detail == SONDE_MEMORY_DETAIL_SUMS)
+    {
+      self->path = SONDE_HEAP_SUMS_PATH;
+      self->book = sonde_heap_book_new_sums (
+          asked->memory == SONDE_MEMORY_SAMPLED ? asked->memory_interval_bytes : 0, take_segment,
+          self);
+      self->restart_ns = SONDE_HEAP_SUMS_INTERVAL_NS;
+    }
+  else
+    {
+      self->path = SONDE_HEAP_LOG_PATH;
+      self->book = sonde_heap_book_new (TICK_NS, take_segment, self);
+    }
   return self;
 }
 
@@ -53,9 +68,11 @@ write_old (SondeHeapWriter *self, gint64 now_ns)
   guint64 n_missed = sonde_recorder_n_missed (self->recorder);
 
   sonde_heap_book_flush (self->book, now_ns - SEGMENT_NS);
-  if (n_missed != self->n_missed)
-    sonde_heap_book_restart (self->book);
+  if (n_missed == self->n_missed || now_ns - self->restarted_ns < self->restart_ns)
+    return;
+  sonde_heap_book_restart (self->book, now_ns);
   self->n_missed = n_missed;
+  self->restarted_ns = now_ns;
 }
 
 static void
@@ -64,11 +81,11 @@ tell_losses (SondeHeapWriter *self)
   SondeHeapBookLosses losses = sonde_heap_book_losses (self->book);
 
   if (losses.n_cut > 0 && !self->is_cut_told)
-    sonde_recorder_warn (self->recorder, "The log of heap events has no room for more stacks: from "
-                                         "here on some lack frames");
+    sonde_recorder_warn (self->recorder, "What is kept of heap events has no room for more stacks: "
+                                         "from here on some lack frames");
   if (losses.n_not_followed > 0 && !self->is_lack_told)
-    sonde_recorder_warn (self->recorder, "The log of heap events has no room for more live blocks: "
-                                         "from here on some seem to be never freed");
+    sonde_recorder_warn (self->recorder, "What is kept of heap events has no room for more live "
+                                         "blocks: from here on it is not seen that some are freed");
   self->is_cut_told = losses.n_cut > 0;
   self->is_lack_told = losses.n_not_followed > 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Writes a book of heap events into the stream, as segments of its log. */
+/* Writes a book of heap events into the stream, as segments of its log or of its sums. */
 #pragma once
 
 #include "daemon/capture/heap/heap-book.h"
@@ -8,14 +8,14 @@
 /**
  * SECTION: heap-writer
  *
- * A segment is written when it is full, a second old, or of a process that ends. Readers that
- * missed one can read on where the log begins anew, which it does when that is seen. Main thread
- * only.
+ * A segment of the log is written when it is full, a second old, or of a process that ends. Readers
+ * that missed one can read on where the log begins anew, which it does when that is seen. Main
+ * thread only.
  */
 typedef struct SondeHeapWriter SondeHeapWriter;
 
-/* @recorder: borrowed, and outliving it */
-SondeHeapWriter *sonde_heap_writer_new (SondeRecorder *recorder);
+/* Of a session that wants the log or sums. @recorder: borrowed, and outliving it */
+SondeHeapWriter *sonde_heap_writer_new (SondeRecorder *recorder, const SondeAsked *asked);
 void sonde_heap_writer_free (SondeHeapWriter *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapWriter, sonde_heap_writer_free)
 

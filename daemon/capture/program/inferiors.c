@@ -1013,9 +1013,9 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   self->adopter = sonde_frame_adopter_new (parts->recorder, parts->tally, setup->start_ns);
   self->rings = g_ptr_array_new_with_free_func (ring_free);
   self->wait_us = setup->asked.memory_wait_us;
-  if (setup->asked.memory_detail == SONDE_MEMORY_DETAIL_LOG)
+  if (setup->asked.memory_detail != SONDE_MEMORY_DETAIL_EVENTS)
     {
-      self->heap_writer = sonde_heap_writer_new (parts->recorder);
+      self->heap_writer = sonde_heap_writer_new (parts->recorder, &setup->asked);
       self->parts.book = sonde_heap_writer_book (self->heap_writer);
     }
   sonde_ring_schedule_init (&self->schedule);
@@ -1154,10 +1154,19 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
 }
 
 void
-sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child)
+sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child, gint64 time_ns)
 {
   if (self->parts.book != NULL)
-    sonde_heap_book_fork (self->parts.book, parent, child);
+    sonde_heap_book_fork (self->parts.book, parent, child, time_ns);
+}
+
+void
+sonde_inferiors_remapped (SondeInferiors *self, int32_t pid, gint64 time_ns)
+{
+  if (self->parts.book == NULL || !sonde_heap_book_has_process (self->parts.book, pid))
+    return;
+  sonde_heap_book_turn (self->parts.book, MIN (self->taken_ns, time_ns));
+  sonde_heap_book_remap (self->parts.book, pid);
 }
 
 void
@@ -1175,7 +1184,7 @@ void
 sonde_inferiors_reader_comes (SondeInferiors *self)
 {
   if (self->parts.book != NULL)
-    sonde_heap_book_restart (self->parts.book);
+    sonde_heap_book_restart (self->parts.book, sonde_stream_now_ns ());
 }
 
 void

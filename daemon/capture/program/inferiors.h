@@ -66,7 +66,9 @@ gboolean sonde_inferiors_foresee_end (SondeInferiors *self, int32_t pid, gint64 
 void sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns);
 
 /* A process has forked another, by the kernel's records. */
-void sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child);
+void sonde_inferiors_forked (SondeInferiors *self, int32_t parent, int32_t child, gint64 time_ns);
+/* By these, it has mapped another file where one was: addresses mean something else. */
+void sonde_inferiors_remapped (SondeInferiors *self, int32_t pid, gint64 time_ns);
 /* All records of the kernel from before @until_ns were told of. */
 void sonde_inferiors_records_taken (SondeInferiors *self, gint64 until_ns);
 /* Before a reader is added: what it gets of the log of heap events it can read. */

@@ -323,10 +323,8 @@ sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
 }
 
 void
-sonde_recorder_heap_segment (SondeRecorder *self,
-                             const guint8 *bytes,
-                             gsize size_bytes,
-                             guint n_events)
+sonde_recorder_heap_segment (
+    SondeRecorder *self, const char *path, const guint8 *bytes, gsize size_bytes, guint n_events)
 {
   const guint32 magic = GUINT32_TO_LE (SONDE_HEAP_LABEL_MAGIC);
   const gint64 now = sonde_stream_now_ns ();
@@ -350,7 +348,7 @@ sonde_recorder_heap_segment (SondeRecorder *self,
       made.chunk.frame.time_ns = now;
       made.chunk.frame.type = SONDE_FRAME_FILE_CHUNK;
       made.chunk.data_len = (uint16_t) piece;
-      g_strlcpy (made.chunk.path, SONDE_HEAP_LOG_PATH, sizeof made.chunk.path);
+      g_strlcpy (made.chunk.path, path, sizeof made.chunk.path);
       memcpy (made.chunk.data, bytes + at, piece);
       sonde_span_writer_add_frame (self->source.writer, &made.chunk.frame, FALSE);
     }

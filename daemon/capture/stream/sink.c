@@ -423,7 +423,9 @@ kind_of (const SondeFrame *frame)
     case SONDE_FRAME_LOG:
       return SONDE_SINK_FRAMES_LOGS;
     case SONDE_FRAME_FILE_CHUNK:
-      return sonde_heap_log_is_chunk (frame) ? SONDE_SINK_FRAMES_ALLOCATIONS : 0;
+      return sonde_heap_log_is_chunk (frame) || sonde_heap_sums_is_chunk (frame)
+                 ? SONDE_SINK_FRAMES_ALLOCATIONS
+                 : 0;
     default:
       return 0;
     }

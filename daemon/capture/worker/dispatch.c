@@ -75,6 +75,28 @@ awaits_answer (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
   return parent != NULL && !sonde_tracker_is_known (self->tracker, parent, sonde_stream_now_ns ());
 }
 
+/* Whether it maps a file where another one, or another part, is executed from: what was there is
+ * unmapped, of which there is no record. */
+static gboolean
+replaces_code (const SondeWorkerSession *self, const SondePerfRecord *record)
+{
+  const SondePerfRecordMap *map = &record->map;
+  const SondeProcess *process;
+  const SondeProcessMapping *mappings;
+  size_t n = 0;
+
+  if (record->type != SONDE_PERF_RECORD_MAP || !map->executable)
+    return FALSE;
+  process = sonde_process_table_find (self->processes, record->pid);
+  mappings = process != NULL ? sonde_process_mappings (process, &n) : NULL;
+  for (size_t i = 0; i < n; i++)
+    if (mappings[i].start < map->end && map->start < mappings[i].end
+        && (mappings[i].file.inode != map->inode
+            || mappings[i].start - mappings[i].offset != map->start - map->offset))
+      return TRUE;
+  return FALSE;
+}
+
 static SondeRingsAnswer
 take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
 {
@@ -92,7 +114,9 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
   if (is_exec || is_exit)
     sonde_inferiors_process_ends (self->inferiors, record->pid, record->time_ns);
   if (record->type == SONDE_PERF_RECORD_FORK)
-    sonde_inferiors_forked (self->inferiors, record->task.parent_pid, record->pid);
+    sonde_inferiors_forked (self->inferiors, record->task.parent_pid, record->pid, record->time_ns);
+  if (replaces_code (self, record))
+    sonde_inferiors_remapped (self->inferiors, record->pid, record->time_ns);
   if (record->type == SONDE_PERF_RECORD_EXIT)
     sonde_rings_forget_task (self->rings, record->tid);
   if (is_exec)
