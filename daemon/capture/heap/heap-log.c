@@ -17,7 +17,9 @@
 
 /* Blocks that are freed soon are so at the same age again and again; others in the order, or
  * against the order, of their numbers. */
-#define SHORT_AGE 31
+#define SHORT_AGE  31
+
+#define MANY_SIZES 32768 /* slots: fewer are in the cache as it is */
 
 typedef struct
 {
@@ -422,6 +424,16 @@ age_of (const SondeHeapLog *self, uint64_t number)
 {
   g_assert (number >= 1 && number <= self->n_blocks);
   return self->n_blocks - number + 1;
+}
+
+void
+sonde_heap_log_expect_block (const SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
+{
+  const SizeSlot key = { size_bytes, node, 0, 0 };
+
+  if (self->sizes.n_slots > MANY_SIZES)
+    __builtin_prefetch (
+        sonde_table_slot (&size_slots, &self->sizes, hash_size (&key, self->sizes.seed)));
 }
 
 uint64_t

@@ -3,6 +3,8 @@
 
 #include "daemon/capture/heap/number-table.h"
 
+#define AHEAD 4 /* nodes before a slot is needed it is fetched */
+
 /* Who is called by whom. */
 typedef struct
 {
@@ -76,10 +78,22 @@ ensure_pc (SondeStackTree *self, uint64_t address)
   return self->pcs->len - 1;
 }
 
+/* Of a node that will be made: those of a new stack have numbers in a row. */
+static void
+fetch_slot (const SondeStackTree *self, uint32_t caller, uint64_t address)
+{
+  const NodeSlot slot = { address, caller, 0 };
+
+  __builtin_prefetch (sonde_table_slot (&node_slots, &self->node_numbers,
+                                        hash_node (&slot, self->node_numbers.seed)),
+                      1);
+}
+
 uint32_t
 sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs)
 {
   uint32_t node = 0;
+  gboolean is_new = FALSE; /* nobody was called by it yet */
   guint n_same = 0;
 
   self->n_cut += n_addrs > SONDE_STACK_TREE_MAX_DEPTH;
@@ -91,8 +105,13 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
   for (guint i = n_addrs - n_same; i > 0; i--)
     {
       NodeSlot slot = { addrs[i - 1], node, 0 };
-      const NodeSlot *known = sonde_table_find (&node_slots, &self->node_numbers,
-                                                hash_node (&slot, self->node_numbers.seed), &slot);
+      const NodeSlot *known = NULL;
+
+      if (!is_new)
+        known = sonde_table_find (&node_slots, &self->node_numbers,
+                                  hash_node (&slot, self->node_numbers.seed), &slot);
+      else if (i > AHEAD)
+        fetch_slot (self, node + AHEAD, addrs[i - 1 - AHEAD]);
 
       if (known == NULL && self->nodes->len >= self->max_nodes)
         {
@@ -107,6 +126,7 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
           slot.number = self->nodes->len;
           sonde_table_add (&node_slots, &self->node_numbers, &slot);
           known = &slot;
+          is_new = TRUE;
         }
       node = known->number - 1;
       self->last_addrs[self->n_last] = addrs[i - 1];
