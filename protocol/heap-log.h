@@ -47,8 +47,10 @@ typedef struct
 typedef enum
 {
   SONDE_HEAP_COLUMN_PCS,     /* of each: its difference to the one before, zigzag */
-  SONDE_HEAP_COLUMN_NODES,   /* of each: its caller's node, or 0; its pc */
-  SONDE_HEAP_COLUMN_SIZES,   /* of each: its node, or 0; its bytes */
+  SONDE_HEAP_COLUMN_NODES,   /* of each: how many nodes are between its caller's and it, or all that
+                                were before, if it has none; its pc */
+  SONDE_HEAP_COLUMN_SIZES,   /* of each: its node, or 0, less that of the one before, zigzag; its
+                                bytes */
   SONDE_HEAP_COLUMN_THREADS, /* of each: its process, its id */
   SONDE_HEAP_COLUMN_EVENTS,  /* see SondeHeapLogKind */
   SONDE_HEAP_COLUMN_TIMES,   /* of each step: how many events are before it; ticks, zigzag */

@@ -38,6 +38,7 @@ sonde_heap_fault_to_string (SondeHeapFault fault)
     [SONDE_HEAP_FAULT_TIME] = "its time is before the last one, or out of range",
     [SONDE_HEAP_FAULT_DEPTH] = "it has no addresses, or too many",
     [SONDE_HEAP_FAULT_NUMBER] = "its number is not the next one",
+    [SONDE_HEAP_FAULT_SHARED] = "it shares addresses that it or the stack before it does not have",
     [SONDE_HEAP_FAULT_ROOM] = "the ring may not have so many stacks",
     [SONDE_HEAP_FAULT_UNDEFINED] = "its stack is not defined",
   };
@@ -94,7 +95,7 @@ sonde_compact_reader_measure (uint64_t first)
   size_t kind = first & SONDE_HEAP_KIND_MASK;
 
   return record_sizes[kind]
-         + (kind == SONDE_HEAP_STACK ? record.stack.depth * sizeof (uint64_t) : 0);
+         + (kind == SONDE_HEAP_STACK ? sonde_heap_stack_own_bytes (&record.stack) : 0);
 }
 
 /* Copies all but a stack's addresses: the first word says what it is, and so how much there is. */
@@ -137,6 +138,28 @@ take_clock (SondeCompactReader *self, const SondeHeapClock *clock)
   return SONDE_HEAP_OK;
 }
 
+/* Of a narrow stack. @outer: the address outwards of its own. FALSE: it is filled up with
+ * something. */
+static bool
+copy_distances (uint64_t *own, size_t n_own, uint64_t outer, const uint8_t *from)
+{
+  int32_t distance;
+
+  if (n_own % 2 != 0)
+    {
+      memcpy (&distance, from + n_own * sizeof distance, sizeof distance);
+      if (distance != 0)
+        return false;
+    }
+  for (size_t i = n_own; i > 0; i--)
+    {
+      memcpy (&distance, from + (i - 1) * sizeof distance, sizeof distance);
+      outer += (uint64_t) (int64_t) distance;
+      own[i - 1] = outer;
+    }
+  return true;
+}
+
 /* @addrs: of shared memory: they are looked at in the copy alone, and mean nothing here. */
 static SondeHeapFault
 take_stack (SondeCompactReader *self,
@@ -145,11 +168,12 @@ take_stack (SondeCompactReader *self,
             size_t n_waiting,
             size_t *n_taken)
 {
-  size_t addrs_bytes = stack->depth * sizeof (uint64_t);
+  size_t n_shared = stack->kind >> SONDE_HEAP_SHARED_SHIFT;
+  size_t n_own = sonde_heap_stack_n_own (stack);
+  size_t addrs_bytes = sonde_heap_stack_own_bytes (stack);
+  const uint64_t *before = NULL;
   uint64_t *kept;
 
-  if (stack->kind != SONDE_HEAP_STACK)
-    return SONDE_HEAP_FAULT_ZERO;
   if (stack->depth == 0 || stack->depth > SONDE_HEAP_MAX_DEPTH)
     return SONDE_HEAP_FAULT_DEPTH;
   if (n_waiting < addrs_bytes)
@@ -158,12 +182,21 @@ take_stack (SondeCompactReader *self,
     self->n_stacks = self->n_words = 0;
   if (stack->id != self->n_stacks + 1)
     return SONDE_HEAP_FAULT_NUMBER;
+  if (self->n_stacks > 0)
+    before = self->words + self->begins[self->n_stacks - 1];
+  if (n_shared > stack->depth || (n_shared > 0 && (before == NULL || n_shared > before[0])))
+    return SONDE_HEAP_FAULT_SHARED;
   if (self->n_stacks == self->max_stacks || self->max_words - self->n_words < stack->depth + 1u)
     return SONDE_HEAP_FAULT_ROOM;
 
   kept = self->words + self->n_words;
   kept[0] = stack->depth;
-  memcpy (kept + 1, addrs, addrs_bytes);
+  if (n_shared > 0)
+    memcpy (kept + 1 + n_own, before + 1 + before[0] - n_shared, n_shared * sizeof *kept);
+  if ((stack->kind & SONDE_HEAP_STACK_NARROW) == 0)
+    memcpy (kept + 1, addrs, addrs_bytes);
+  else if (!copy_distances (kept + 1, n_own, n_shared > 0 ? kept[1 + n_own] : 0, addrs))
+    return SONDE_HEAP_FAULT_ZERO;
   self->notes[self->n_stacks] = 0;
   self->begins[self->n_stacks++] = self->n_words;
   self->n_words += stack->depth + 1u;

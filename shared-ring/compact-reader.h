@@ -2,6 +2,7 @@
 /* Makes events of the records of a heap, and believes nothing that these say. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,7 @@ typedef enum
   SONDE_HEAP_FAULT_TIME,      /* it goes back, or past INT64_MAX */
   SONDE_HEAP_FAULT_DEPTH,     /* a stack of no addresses, or of too many */
   SONDE_HEAP_FAULT_NUMBER,    /* a stack's number is not the next one, nor 1 */
+  SONDE_HEAP_FAULT_SHARED,    /* a stack shares more than it has, or than the one before it has */
   SONDE_HEAP_FAULT_ROOM,      /* more stacks than such a ring may have */
   SONDE_HEAP_FAULT_UNDEFINED, /* a stack that is not defined */
   SONDE_N_HEAP_FAULTS,
@@ -86,6 +88,16 @@ SondeHeapFault sonde_compact_reader_take (SondeCompactReader *self,
                                           size_t n_waiting,
                                           size_t *n_taken,
                                           SondeShortEvent *event);
+
+/* What was copied of the record taken last, if it is a stack, with what it shares: much more than
+ * it has in the ring, maybe. */
+static inline size_t
+sonde_compact_reader_kept_bytes (const SondeCompactReader *self)
+{
+  return self->last_kind == SONDE_HEAP_STACK
+             ? (self->words[self->begins[self->n_stacks - 1]] + 1) * sizeof (uint64_t)
+             : 0;
+}
 
 /**
  * sonde_compact_reader_make_frame:

@@ -17,13 +17,20 @@ sonde_compact_writer_init (SondeCompactWriter *self, size_t ring_bytes)
                                 .last_ns = -1 };
 }
 
+/* The table, and the addresses of the last stack behind it. */
+static size_t
+mapped_bytes (uint32_t n_slots)
+{
+  return n_slots * sizeof (SondeStackSlot) + SONDE_HEAP_MAX_DEPTH * sizeof (uint64_t);
+}
+
 void
 sonde_compact_writer_clear (SondeCompactWriter *self)
 {
   int saved_errno = errno;
 
   if (self->slots != NULL)
-    munmap (self->slots, self->n_slots * sizeof *self->slots);
+    munmap (self->slots, mapped_bytes (self->n_slots));
   self->slots = NULL;
   self->n_slots = 0;
   errno = saved_errno;
@@ -48,6 +55,7 @@ begin_era (SondeCompactWriter *self)
 {
   self->n_stacks = 0;
   self->n_words = 0;
+  self->n_last = 0;
   self->era++;
   if (self->era == 0)
     {
@@ -62,7 +70,7 @@ grow (SondeCompactWriter *self)
 {
   uint32_t n_slots = self->slots != NULL ? self->n_slots * GROWTH : MIN_SLOTS;
   int saved_errno = errno;
-  SondeStackSlot *slots = mmap (NULL, n_slots * sizeof *slots, PROT_READ | PROT_WRITE,
+  SondeStackSlot *slots = mmap (NULL, mapped_bytes (n_slots), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
   errno = saved_errno;
@@ -72,6 +80,8 @@ grow (SondeCompactWriter *self)
   for (uint32_t i = 0; i < self->n_slots; i++)
     if (self->slots[i].era == self->era)
       *find_slot (slots, n_slots, self->era, self->slots[i].hash) = self->slots[i];
+  if (self->n_last > 0)
+    memcpy (slots + n_slots, self->slots + self->n_slots, SONDE_HEAP_MAX_DEPTH * sizeof (uint64_t));
   sonde_compact_writer_clear (self);
   self->slots = slots;
   self->n_slots = n_slots;
@@ -139,15 +149,73 @@ sonde_compact_writer_free (SondeCompactWriter *self, void *place, const SondeCom
   return (size_t) (at + sizeof *record - (uint8_t *) place);
 }
 
+/* Where the addresses of the stack that was defined last end, as the outermost is in its place. */
+static uint64_t *
+last_end (const SondeCompactWriter *self)
+{
+  return (uint64_t *) (void *) (self->slots + self->n_slots) + SONDE_HEAP_MAX_DEPTH;
+}
+
+/* How many outermost addresses are those of the stack before, in place of which the new one is
+ * remembered. */
+static size_t
+share (SondeCompactWriter *self, const uint64_t *addrs, size_t depth)
+{
+  uint64_t *end = last_end (self);
+  size_t most = self->n_last < depth ? self->n_last : depth;
+  size_t n = 0;
+
+  while (n < most && end[-1 - (ptrdiff_t) n] == addrs[depth - 1 - n])
+    n++;
+  memcpy (end - depth, addrs, (depth - n) * sizeof *addrs);
+  self->n_last = (uint32_t) depth;
+  return n;
+}
+
+/* Distances in place of addresses, if all of them have room. @own: not in the ring, with the next
+ * one outwards behind them, if there is one. FALSE: nothing is right there. */
+static bool
+put_distances (uint8_t *at, const uint64_t *own, size_t n_own, bool has_outer)
+{
+  const int32_t zero = 0;
+
+  for (size_t i = 0; i < n_own; i++)
+    {
+      uint64_t outer = i + 1 < n_own || has_outer ? own[i + 1] : 0;
+      int32_t distance = (int32_t) (own[i] - outer);
+
+      if ((uint64_t) (int64_t) distance != own[i] - outer)
+        return false;
+      memcpy (at + i * sizeof distance, &distance, sizeof distance);
+    }
+  if (n_own % 2 != 0)
+    memcpy (at + n_own * sizeof zero, &zero, sizeof zero);
+  return true;
+}
+
 /* The addresses lie where they do if clock and stack stand before them; else they are moved. */
 static uint8_t *
-put_stack (uint8_t *at, uint32_t id, const uint8_t *addrs, size_t depth)
+put_stack (SondeCompactWriter *self, uint8_t *at, uint32_t id, const uint8_t *addrs, size_t depth)
 {
-  const SondeHeapStack stack = { .kind = SONDE_HEAP_STACK, .depth = (uint16_t) depth, .id = id };
+  SondeHeapStack stack = { .kind = SONDE_HEAP_STACK, .depth = (uint16_t) depth, .id = id };
+  uint8_t *own_at = at + sizeof stack;
+  size_t n_shared = 0;
 
-  memmove (at + sizeof stack, addrs, depth * sizeof (uint64_t));
+  if (self->slots != NULL)
+    {
+      const uint64_t *last = last_end (self) - depth;
+
+      n_shared = share (self, (const uint64_t *) (const void *) addrs, depth);
+      stack.kind |= (uint16_t) (n_shared << SONDE_HEAP_SHARED_SHIFT);
+      if (put_distances (own_at, last, depth - n_shared, n_shared > 0))
+        stack.kind |= SONDE_HEAP_STACK_NARROW;
+      else
+        memcpy (own_at, last, (depth - n_shared) * sizeof *last);
+    }
+  else
+    memmove (own_at, addrs, depth * sizeof (uint64_t));
   memcpy (at, &stack, sizeof stack);
-  return at + sizeof stack + depth * sizeof (uint64_t);
+  return own_at + sonde_heap_stack_own_bytes (&stack);
 }
 
 size_t
@@ -174,7 +242,7 @@ sonde_compact_writer_block (SondeCompactWriter *self,
   /* A clock may stand where the addresses do not: in front of them. */
   at = put_clock (self, place, event, &dt_ns);
   if (!is_known)
-    at = put_stack (at, stack, addrs, depth);
+    at = put_stack (self, at, stack, addrs, depth);
   record = (SondeHeapBlock *) (void *) at;
   record->address = event->address | SONDE_HEAP_BLOCK;
   record->dt_ns = dt_ns;

@@ -18,7 +18,8 @@
  *
  * Stacks are told apart by a hash of 64 bits, in a table that grows: 8 KiB at first, then four
  * times as much whenever it is 60 % full, by mmap() and never malloc(). Where there is no memory
- * for it each event brings its stack along. errno is left alone.
+ * for it each event brings its stack along. Behind the table are the addresses of the stack that
+ * was defined last: what the next one shares with it is not written again. errno is left alone.
  */
 typedef struct
 {
@@ -33,6 +34,7 @@ typedef struct
   uint32_t n_slots;      /* a power of two */
   uint32_t n_stacks;     /* defined in this era: 1 to that */
   uint32_t n_words;      /* of those, as the reader keeps them */
+  uint32_t n_last;       /* addresses of the one defined last; 0: there is none in this era */
   uint32_t max_stacks;
   uint32_t max_words;
   uint32_t era;    /* begins with each stack of number 1 */

@@ -20,7 +20,9 @@
  * - CLOCK: from here on it is this time, and events are this thread's. The first of a ring's
  *   records is one. Time never goes back.
  * - STACK: gives a stack its number. These count up from 1, without a gap; 1 itself forgets all
- *   that were given before. So both sides know at any time what is defined.
+ *   that were given before. So both sides know at any time what is defined. Its outermost addresses
+ *   may be those of the stack defined before it: then their number is told in their place; and the
+ *   others may be told by their distances.
  * - BLOCK: an allocation, @dt_ns behind the last record with a time. Its stack is defined in this
  *   ring before; 0: it has none.
  * - FREE: the end of a block, with a time of the same kind.
@@ -60,11 +62,14 @@ typedef struct
   uint64_t size_bytes; /* 1 to INT64_MAX */
 } SondeHeapBlock;
 
-/* @depth return addresses follow, as in an ALLOCATION frame. */
+/* Its @depth return addresses follow, as in an ALLOCATION frame, but for the shared ones. If it is
+ * narrow each of these is an int32_t: how far it is behind the next one outwards, which may be a
+ * shared one, or behind 0; and four bytes of 0 fill it up. */
 typedef struct
 {
-  uint16_t kind;
-  uint16_t depth; /* 1 to SONDE_HEAP_MAX_DEPTH */
+  uint16_t kind;  /* bit 3: it is narrow; from bit 4 on: how many outermost addresses it shares with
+                     the stack before */
+  uint16_t depth; /* 1 to SONDE_HEAP_MAX_DEPTH, with the shared ones */
   uint32_t id;
 } SondeHeapStack;
 
@@ -76,6 +81,28 @@ typedef struct
 } SondeHeapClock;
 
 #define SONDE_HEAP_MAX_DEPTH 1024
+
+/* Of what the first word of a STACK says; it may be somebody else's, and impossible. */
+#define SONDE_HEAP_STACK_NARROW (1u << SONDE_HEAP_KIND_BITS)
+#define SONDE_HEAP_SHARED_SHIFT (SONDE_HEAP_KIND_BITS + 1)
+
+static inline size_t
+sonde_heap_stack_n_own (const SondeHeapStack *stack)
+{
+  size_t n_shared = stack->kind >> SONDE_HEAP_SHARED_SHIFT;
+
+  return stack->depth > n_shared ? stack->depth - n_shared : 0;
+}
+
+/* What follows it. */
+static inline size_t
+sonde_heap_stack_own_bytes (const SondeHeapStack *stack)
+{
+  size_t n_own = sonde_heap_stack_n_own (stack);
+
+  return (stack->kind & SONDE_HEAP_STACK_NARROW) != 0 ? (n_own + 1) / 2 * sizeof (uint64_t)
+                                                      : n_own * sizeof (uint64_t);
+}
 
 /* The stacks that a ring may have at a time: words, one for each address and one for each stack. A
  * reader keeps that much memory for it, twice that of the ring's body, an eighth of it for where

@@ -258,7 +258,7 @@ take_record (SondeRingReader *self, const uint8_t *from, size_t n_bytes)
 
   if (self->event.address == 0)
     {
-      advance (self, taken_bytes, 0);
+      advance (self, taken_bytes, sonde_compact_reader_kept_bytes (&self->compact));
       return 0;
     }
   advance (self, taken_bytes, sizeof (SondeFrameAllocation));

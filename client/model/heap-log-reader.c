@@ -189,16 +189,16 @@ read_pcs (SondeHeapLogReader *self, Column *column)
 static gboolean
 read_nodes (SondeHeapLogReader *self, Column *column)
 {
-  guint64 caller, pc;
+  guint64 distance, pc;
 
   while (!is_over (column))
     {
       LogNode node;
 
-      if (!get (column, &caller) || !get (column, &pc) || caller > self->nodes->len
+      if (!get (column, &distance) || !get (column, &pc) || distance > self->nodes->len
           || pc >= self->pcs->len || self->nodes->len >= SONDE_HEAP_LOG_MAX_NODES)
         return FALSE;
-      node = (LogNode){ (guint32) caller, (guint32) pc };
+      node = (LogNode){ self->nodes->len - (guint32) distance, (guint32) pc };
       g_array_append_val (self->nodes, node);
     }
   return TRUE;
@@ -207,14 +207,17 @@ read_nodes (SondeHeapLogReader *self, Column *column)
 static gboolean
 read_sizes (SondeHeapLogReader *self, Column *column)
 {
-  guint64 node, size_bytes;
+  guint64 node = 0;
+  guint64 distance, size_bytes;
 
   while (!is_over (column))
     {
       LogSize size;
 
-      if (!get (column, &node) || !get (column, &size_bytes) || node > self->nodes->len
-          || size_bytes == 0 || size_bytes > G_MAXINT64
+      if (!get (column, &distance) || !get (column, &size_bytes))
+        return FALSE;
+      node += unfold (distance);
+      if (node > self->nodes->len || size_bytes == 0 || size_bytes > G_MAXINT64
           || self->sizes->len >= SONDE_HEAP_LOG_MAX_SIZES)
         return FALSE;
       size = (LogSize){ .size_bytes = size_bytes, .node = (guint32) node };

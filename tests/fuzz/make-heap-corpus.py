@@ -54,7 +54,7 @@ def stored(data):
 
 def dense():
     """32,768 blocks of a stack 1,200 deep, in a zstd block that repeats a byte; and what fills it up, of 7 bytes."""
-    columns = [leb(fold(0x401010)), leb(*[part for i in range(1200) for part in (i, 0)]), leb(1200, 9), leb(42, 42), leb(3)]
+    columns = [leb(fold(0x401010)), bytes(2400), leb(fold(1200), 9), leb(42, 42), leb(3)]
     sizes = [len(column) for column in columns]
     sizes[-1] += 1 << 15
     begin = struct.pack('<IIIIqQ6I', 1, 0, 0, 1000, 2000, 0, *sizes, 0) + b''.join(columns)
@@ -66,7 +66,7 @@ def dense():
 
 
 def segment(events, n_events, times=(), sequence=0, epoch=0, n_before=0, tick=1000, version=1, lie=0, stolen=0, label=None,
-            pcs=(0x401010, 0x1000), nodes=(0, 0, 1, 1), sizes=(2, 100, 1, 50, 0, 7), threads=(42, 42, 42, 43)):
+            pcs=(0x401010, 0x1000), nodes=(0, 0, 0, 1), sizes=(4, 100, 1, 50, 1, 7), threads=(42, 42, 42, 43)):
     """Of the log, in FILE_CHUNK frames; @lie is added to the bytes of the last column, @stolen are missing at the end."""
     columns = [leb(*[fold(pc) for pc in pcs]), leb(*nodes), leb(*sizes), leb(*threads), leb(*events),
                leb(*[fold(value) if i % 2 else value for i, value in enumerate(times)])]
@@ -86,7 +86,7 @@ def logs():
     return {
         'usual': segment(usual, 6, (2, 5, 1, -3)),
         'epochs': segment(usual, 6) + segment([thread, 0, 1 << 2 | 1], 2, epoch=1, n_before=3),
-        'goes-on': segment(usual, 6) + segment([thread, 0, 12], 2, sequence=1, n_before=3, pcs=(5,), nodes=(3, 2), sizes=(4, 9), threads=()),
+        'goes-on': segment(usual, 6) + segment([thread, 0, 12], 2, sequence=1, n_before=3, pcs=(5,), nodes=(1, 2), sizes=(6, 9), threads=()),
         'missing': segment(usual, 6) + segment([thread, 0], 1, sequence=2),
         'replaced': segment([thread, 0, (1 << 2 | 1) << 2 | 3, 4, free_newest], 3),
         'version': segment(usual, 6, version=2), 'tick': segment(usual, 6, tick=2**31), 'blocks': segment(usual, 6, n_before=2**57),
@@ -96,9 +96,9 @@ def logs():
         'which-near': segment([thread, 0, 9 << 2 | 2], 2), 'which-replaced': segment([thread, (9 << 2 | 1) << 2 | 3, 0], 1),
         'which-kind': segment([thread, 15], 1), 'times': segment(usual, 6, (1, 2**62, 1, 2**62, 1, 2**62)), 'half-time': segment(usual, 6, (1,)),
         'which-pc': segment(usual, 6, nodes=(0, 9)), 'which-caller': segment(usual, 6, nodes=(9, 0)), 'which-node': segment(usual, 6, sizes=(9, 1)),
-        'size-zero': segment(usual, 6, sizes=(1, 0)), 'size-largest': segment(usual, 6, sizes=(1, MAX, 1, MAX, 1, MAX)),
-        'size-larger': segment(usual, 6, sizes=(1, 2**63)), 'pid': segment(usual, 6, threads=(2**31, 1)), 'long': segment([thread, 2**70], 1),
-        'deep': segment([thread, 0], 1, nodes=[part for i in range(1500) for part in (i, 0)], sizes=(1500, 9)),
+        'which-later-node': segment(usual, 6, sizes=(18, 1)), 'size-zero': segment(usual, 6, sizes=(2, 0)), 'size-largest': segment(usual, 6, sizes=(2, MAX, 0, MAX, 0, MAX)),
+        'size-larger': segment(usual, 6, sizes=(2, 2**63)), 'pid': segment(usual, 6, threads=(2**31, 1)), 'long': segment([thread, 2**70], 1),
+        'deep': segment([thread, 0], 1, nodes=[0] * 3000, sizes=(3000, 9)),
         'packed': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 6, 5)),
         'unpackable': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 8, 6, 100)),
         'label': segment(usual, 6, label=struct.pack('<IIII', 0x184D2A53, 9, 6, 100)),

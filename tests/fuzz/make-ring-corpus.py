@@ -44,6 +44,12 @@ def stack(number, addrs, depth=None, kind=3):
     return struct.pack('<HHI', kind, len(addrs) if depth is None else depth, number) + struct.pack(f'<{len(addrs)}Q', *addrs)
 
 
+def narrow(number, distances, shared=0, depth=None, filling=0):
+    """a stack of int32_t in place of its own addresses"""
+    words = struct.pack(f'<{len(distances)}i', *distances) + (struct.pack('<i', filling) if len(distances) % 2 else b'')
+    return struct.pack('<HHI', 3 | 8 | shared << 4, shared + len(distances) if depth is None else depth, number) + words
+
+
 def block(address, number=0, size=8, dt=5):
     return struct.pack('<QIIQ', address | 2, dt, number, size)
 
@@ -118,7 +124,16 @@ def records():
         'depth-much': stack(1, (1,) * 1025),
         'depth-most': clock(1) + stack(1, (1,) * 1024) + block(here, 1),
         'depth-past-end': stack(1, (1, 2), 3),
-        'stack-kind': stack(1, (1,), kind=11),
+        'narrow': clock(1) + narrow(1, (16, -8, 0x401000)) + block(here, 1),
+        'narrow-filled': narrow(1, (1,), filling=1),
+        'narrow-past-end': narrow(1, (1, 2), depth=5),
+        'shared': good + stack(3, (0x403000,), 2, 3 | 1 << 4) + narrow(4, (-1, 5, 7), 2) + narrow(5, (), 4) + block(here, 4) + block(here, 5),
+        'shared-first': stack(1, (1,), 2, 3 | 1 << 4),
+        'shared-forgotten': stacks + stack(1, (1,), 2, 3 | 1 << 4),
+        'shared-more-than-it-has': stacks + stack(3, (), 1, 3 | 2 << 4),
+        'shared-more-than-before': stacks + narrow(3, (1,), 2),
+        'shared-most': stacks + stack(3, (), 1, 0xFFF3),
+        'shared-many': clock(1) + stack(1, (1,) * 1024) + b''.join(narrow(i + 2, (), 1024) for i in range(300)),
         'short-clock': clock(1)[:8],
         'short-block': clock(1) + block(here)[:16],
         'short-free': clock(1) + free(here)[:8],

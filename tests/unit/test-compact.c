@@ -150,9 +150,51 @@ tells_events_in_16_and_24_bytes (void)
   /* Neither a part of a stack, nor one in another order, nor a longer one is the same. */
   g_assert_cmpuint (pass (pair, &event, addrs, 3), ==, 8 + 24 + 24);
   g_assert_cmpuint (pass (pair, &event, addrs + 1, 3), ==, 8 + 24 + 24);
-  g_assert_cmpuint (pass (pair, &event, (guint64[]){ 0x401180, 0x401136 }, 2), ==, 8 + 16 + 24);
-  g_assert_cmpuint (pass (pair, &event, (guint64[]){ 0x401136, 0x401180 }, 2), ==, 8 + 16 + 24);
+  g_assert_cmpuint (pass (pair, &event, (guint64[]){ 0x401180, 0x401136 }, 2), ==, 8 + 8 + 24);
+  g_assert_cmpuint (pass (pair, &event, (guint64[]){ 0x401136, 0x401180 }, 2), ==, 8 + 8 + 24);
   g_assert_cmpuint (pair->n_definitions, ==, 5);
+}
+
+/* What is below @addrs is as it was, and near addresses have four bytes. */
+static void
+tells_of_a_stack_what_is_new (void)
+{
+  g_autoptr (Pair) pair = pair_new ();
+  SondeCompactEvent event = { BLOCK, 100, NOW_NS, 0, TID };
+  static const guint64 far = 0x7f0012345678;
+  static const struct
+  {
+    guint64 addrs[5];
+    guint depth;
+    guint own_bytes;
+  } stacks[] = {
+    { { 0x401100, far, far + 1 }, 3, 24 },
+    { { 0x401200, far, far + 1 }, 3, 8 },
+    { { far - 3, far, far + 1 }, 3, 8 },
+    { { far + 9, far - 3, far, far + 1 }, 4, 8 },
+    { { far + 7, far - 3, far, far + 1 }, 4, 8 },
+    { { 1, far - 3, far, far + 1 }, 4, 8 },
+    { { far + G_MAXINT32 - 3, far - 3, far, far + 1 }, 4, 8 },
+    { { far, far + 1 }, 2, 0 },
+    { { far + 4, far + 3, far + 2, far, far + 1 }, 5, 16 },
+    { { far - 1 + G_MININT32, far - 1, far, far + 1 }, 4, 8 },
+    { { far, far - 1 + G_MAXINT32 + 1, far - 1, far, far + 1 }, 5, 16 },
+    { { far, far, far + 1 }, 3, 8 },
+    { { far, far, far, far + 1 }, 4, 8 },
+    { { 5, 6 }, 2, 8 },
+    { { 7, 5, 6 }, 3, 8 },
+    { { UINT64_MAX }, 1, 8 },
+  };
+
+  pass (pair, &event, NULL, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (stacks); i++)
+    {
+      gsize bytes = pass (pair, &event, stacks[i].addrs, stacks[i].depth);
+
+      g_test_message ("stack %u", i);
+      g_assert_cmpuint (bytes, ==, 8 + stacks[i].own_bytes + 24);
+    }
+  g_assert_cmpuint (pair->n_definitions, ==, G_N_ELEMENTS (stacks));
 }
 
 static void
@@ -325,6 +367,8 @@ survives_the_last_era (void)
 
 #define CLOCK(time_ns)              (guint64) (time_ns) << 3 | SONDE_HEAP_CLOCK, TID
 #define STACK(id, depth)            (guint64) (id) << 32 | (guint64) (depth) << 16 | SONDE_HEAP_STACK
+#define NARROW                      SONDE_HEAP_STACK_NARROW
+#define SHARED(n)                   (guint64) (n) << SONDE_HEAP_SHARED_SHIFT
 #define FREE(address, dt)           (guint64) (address) | SONDE_HEAP_FREE, (dt)
 #define ALLOC(address, stack, size) (address) | SONDE_HEAP_BLOCK, (guint64) (stack) << 32, (size)
 #define WORDS(...)                  { __VA_ARGS__ }, sizeof ((guint64[]){ __VA_ARGS__ })
@@ -353,7 +397,18 @@ static const struct
     WORDS (8 | SONDE_HEAP_CLOCK, G_GUINT64_CONSTANT (1) << 32) },
   { "a free of more than a time", SONDE_HEAP_FAULT_ZERO,
     WORDS (CLOCK (1), BLOCK | SONDE_HEAP_FREE, G_GUINT64_CONSTANT (1) << 32) },
-  { "a stack of another kind", SONDE_HEAP_FAULT_ZERO, WORDS (STACK (1, 1) | 8, 1) },
+  { "half a narrow stack", SONDE_HEAP_FAULT_SHORT, WORDS (STACK (1, 3) | NARROW, 1) },
+  { "a narrow stack that is filled up with something", SONDE_HEAP_FAULT_ZERO,
+    WORDS (STACK (1, 1) | NARROW, G_GUINT64_CONSTANT (1) << 32) },
+  { "a first stack that shares", SONDE_HEAP_FAULT_SHARED, WORDS (STACK (1, 2) | SHARED (1), 7) },
+  { "a stack that shares with what was forgotten", SONDE_HEAP_FAULT_SHARED,
+    WORDS (STACK (1, 1), 7, STACK (1, 2) | SHARED (1), 7) },
+  { "a stack that shares more than it has", SONDE_HEAP_FAULT_SHARED,
+    WORDS (STACK (1, 3) | NARROW, 7, 8, STACK (2, 1) | SHARED (2)) },
+  { "a stack that shares more than the one before has", SONDE_HEAP_FAULT_SHARED,
+    WORDS (STACK (1, 1), 7, STACK (2, 3) | SHARED (2), 7) },
+  { "a stack that shares as much as there may be", SONDE_HEAP_FAULT_SHARED,
+    WORDS (STACK (1, 1), 7, STACK (2, 1) | SHARED (4095)) },
   { "a free at 0", SONDE_HEAP_FAULT_ADDRESS, WORDS (CLOCK (1), FREE (0, 1)) },
   { "a block at 0", SONDE_HEAP_FAULT_ADDRESS, WORDS (CLOCK (1), ALLOC (0, 0, 1)) },
   { "a free at 2^56", SONDE_HEAP_FAULT_ADDRESS,
@@ -458,11 +513,13 @@ refuses_times_that_run_over (void)
                    ==, SONDE_HEAP_FAULT_TIME);
 }
 
-/* Of as many numbers, and of as many words, as a ring of this size has. */
+/* Of as many numbers, and of as many words, as a ring of this size has; those that are shared
+ * count, too. */
 static void
 refuses_more_stacks_than_a_ring_may_have (void)
 {
-  static const guint depths[] = { 1, 200 };
+  static const guint depths[] = { 1, 200, 200 };
+  static const guint n_shared[] = { 0, 0, 200 };
 
   for (guint k = 0; k < G_N_ELEMENTS (depths); k++)
     {
@@ -479,6 +536,8 @@ refuses_more_stacks_than_a_ring_may_have (void)
         {
           g_assert_cmpuint (i, <=, MAX_STACKS + 1);
           record.stack.id = i;
+          if (i > 1)
+            record.stack.kind = (guint16) (SHARED (n_shared[k]) | SONDE_HEAP_STACK);
           fault = sonde_compact_reader_take (&pair->reader, (const guint8 *) &record, sizeof record,
                                              &n_taken, &pair->event);
         }
@@ -514,6 +573,7 @@ main (int argc, char **argv)
                    takes_addresses_that_have_room_for_a_kind);
   g_test_add_func ("/compact-writer/tells-events-in-16-and-24-bytes",
                    tells_events_in_16_and_24_bytes);
+  g_test_add_func ("/compact-writer/tells-of-a-stack-what-is-new", tells_of_a_stack_what_is_new);
   g_test_add_func ("/compact-writer/tells-clock-and-thread-when-they-change",
                    tells_clock_and_thread_when_they_change);
   g_test_add_func ("/compact-writer/begins-anew-when-there-are-too-many-stacks",

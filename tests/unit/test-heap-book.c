@@ -146,6 +146,32 @@ test_waits_for_earlier_events (void)
   tear_down (&self);
 }
 
+/* So many pages and sizes that it looks ahead for them. */
+static void
+test_knows_the_blocks_of_a_large_heap (void)
+{
+  const guint64 n_blocks = 60013;
+  SondeHeapBookProcess *process;
+  Fixture self;
+
+  set_up (&self);
+  process = sonde_heap_book_add_process (self.book, 10);
+  for (guint64 i = 1; i < n_blocks; i++)
+    tell (&self, process, 10, 1000, i << 12, 1 + i / 2);
+  for (guint64 i = 1; i < n_blocks; i++)
+    tell (&self, process, 10, 2000, (i * 7919 % n_blocks) << 12, 0);
+  read_all (&self);
+  g_assert_cmpuint (self.seen->len, ==, 2 * (n_blocks - 1));
+  for (guint i = 1; i < n_blocks; i++)
+    {
+      assert_seen (&self, i - 1, 10, 1000, SONDE_HEAP_LOG_ADDRESS (i), 1 + i / 2);
+      assert_seen (&self, (guint) n_blocks + i - 2, 10, 2000,
+                   SONDE_HEAP_LOG_ADDRESS (i * UINT64_C (7919) % n_blocks), 0);
+    }
+  sonde_heap_book_end_process (self.book, process);
+  tear_down (&self);
+}
+
 static void
 test_keeps_the_number_of_a_place (void)
 {
@@ -393,6 +419,8 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-book/knows-stacks-by-hash", test_knows_stacks_by_hash);
   g_test_add_func ("/heap-book/numbers-threads-anew", test_numbers_threads_anew);
   g_test_add_func ("/heap-book/has-so-many-threads", test_has_so_many_threads);
+  g_test_add_func ("/heap-book/knows-the-blocks-of-a-large-heap",
+                   test_knows_the_blocks_of_a_large_heap);
   g_test_add_func ("/heap-book/waits-with-a-bound", test_waits_with_a_bound);
   g_test_add_func ("/heap-book/follows-so-many-blocks", test_follows_so_many_blocks);
   return g_test_run ();

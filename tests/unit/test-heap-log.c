@@ -396,7 +396,7 @@ fault_of (const SondeHeapSegment *mended,
           const char *times,
           guint n_events)
 {
-  static const char *const plain[] = { "\x02", "_\x00", "\x01\x10", "\x05\x06" };
+  static const char *const plain[] = { "\x02", "_\x00", "\x02\x10", "\x05\x06" };
   static const gsize lengths[] = { 1, 2, 2, 2 };
   SondeHeapSegment header = { .version = 1, .tick_ns = 10, .time_ns = 5 };
   const char *columns[SONDE_HEAP_N_COLUMNS];
@@ -438,11 +438,12 @@ test_refuses_what_cannot_be (void)
   static const char *const no_pc[] = { NULL, "\x01\x7f", NULL, NULL };
   static const char *const no_caller[] = { NULL, "\x09\x01", NULL, NULL };
   static const char *const half_node[] = { NULL, "\x01", NULL, NULL };
-  static const char *const no_node[] = { NULL, NULL, "\x09\x01", NULL };
+  static const char *const no_node[] = { NULL, NULL, "\x12\x01", NULL };
+  static const char *const node_before_all[] = { NULL, NULL, "\x01\x01", NULL };
   static const char *const long_size[]
-      = { NULL, NULL, "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL };
+      = { NULL, NULL, "\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL };
   static const char *const longer_size[]
-      = { NULL, NULL, "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", NULL };
+      = { NULL, NULL, "\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", NULL };
   static const char *const long_thread[] = { NULL, NULL, NULL, "\xff\xff\xff\xff\x7f\x01" };
   static const char *const endless_pc[]
       = { "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", NULL, NULL, NULL };
@@ -469,6 +470,7 @@ test_refuses_what_cannot_be (void)
   g_assert_cmpstr (fault_of (NULL, no_caller, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, half_node, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, no_node, "", "", 0), ==, "a definition is wrong");
+  g_assert_cmpstr (fault_of (NULL, node_before_all, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, long_size, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, longer_size, "", "", 0), ==, "a definition is wrong");
   g_assert_cmpstr (fault_of (NULL, long_thread, "", "", 0), ==, "a definition is wrong");
@@ -645,12 +647,12 @@ make_crowd (guint n_processes, guint n_stacks)
   append_number (made[SONDE_HEAP_COLUMN_PCS], 2);
   for (guint i = 0; i < 1023 + n_stacks; i++)
     {
-      append_number (made[SONDE_HEAP_COLUMN_NODES], MIN (i, 1023));
+      append_number (made[SONDE_HEAP_COLUMN_NODES], i - MIN (i, 1023));
       append_number (made[SONDE_HEAP_COLUMN_NODES], 0);
     }
   for (guint i = 0; i < n_stacks; i++)
     {
-      append_number (made[SONDE_HEAP_COLUMN_SIZES], 1024 + i);
+      append_number (made[SONDE_HEAP_COLUMN_SIZES], i == 0 ? 2 * 1024 : 2);
       append_number (made[SONDE_HEAP_COLUMN_SIZES], 1);
     }
   for (guint i = 0; i < n_processes; i++)

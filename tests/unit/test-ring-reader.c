@@ -699,8 +699,8 @@ gives_records_out_as_frames (void)
   g_assert_cmpuint (counts.frames, ==, 2 * n_turns);
   g_assert_cmpuint (counts.produced, ==, 2 * n_turns);
   g_assert_cmpuint (counts.foreign_pids, ==, 0);
-  /* A clock, and eight stacks of 1 to 8 addresses, once each. */
-  g_assert_cmpuint (counts.bytes, ==, n_turns * (24 + 72) + 16 + 8 * 8 + 36 * 8);
+  /* A clock, and eight stacks of 1 to 8 addresses, once each, of which two have a word. */
+  g_assert_cmpuint (counts.bytes, ==, n_turns * (24 + 72) + 16 + 8 * 8 + 20 * 8);
 }
 
 /* By what is given out, which may be much more than what lies there. */
@@ -724,6 +724,31 @@ keeps_to_its_budget_with_records (void)
     g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
   g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 0);
   g_assert_false (sonde_ring_reader_has_more (ring->reader));
+}
+
+/* A stack that shares all that it has is 8 bytes there, and much to copy. */
+static void
+keeps_to_its_budget_with_shared_stacks (void)
+{
+  g_autoptr (RingFixture) ring = new_compact (RING_OWN_MAPPING);
+  SondeHeapStack stack = { SONDE_HEAP_STACK, 1000, 1 };
+  guint64 words[1001 + 19] = { 0 };
+  const SondeFrame *frame;
+
+  memcpy (words, &stack, sizeof stack);
+  stack.kind |= 1000u << SONDE_HEAP_SHARED_SHIFT;
+  for (stack.id = 2; stack.id <= 20; stack.id++)
+    memcpy (&words[999 + stack.id], &stack, sizeof stack);
+  put_records (ring, words, sizeof words);
+  /* A clock and a free are before them. */
+  for (guint i = 0; i < 5; i++)
+    {
+      g_assert_cmpint (sonde_ring_reader_begin (ring->reader, 4 * 8008 + 1), ==, 0);
+      if (i == 0)
+        g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 1);
+      g_assert_cmpint (sonde_ring_reader_next (ring->reader, &frame), ==, 0);
+      g_assert_cmpint (sonde_ring_reader_has_more (ring->reader), ==, i < 4);
+    }
 }
 
 /* A note stays with its stack until there is another era. */
@@ -881,6 +906,7 @@ main (int argc, char *argv[])
   TEST ("refuses-records-that-are-not-allowed", refuses_records_that_are_not_allowed);
   TEST ("gives-records-out-as-frames", gives_records_out_as_frames);
   TEST ("keeps-to-its-budget-with-records", keeps_to_its_budget_with_records);
+  TEST ("keeps-to-its-budget-with-shared-stacks", keeps_to_its_budget_with_shared_stacks);
   TEST ("gives-records-out-in-short", gives_records_out_in_short);
   TEST ("keeps-to-its-budget-in-short", keeps_to_its_budget_in_short);
   TEST ("copies-in-batches", copies_in_batches);

@@ -17,6 +17,12 @@
  * is the address. */
 #define FORKS G_MAXUINT32
 
+/* How many events before its turn what one needs is fetched: a large heap that is freed in no order
+ * is in no cache. A small one is, and looking ahead would cost more than it saves. */
+#define PAGE_AHEAD  16
+#define PLACE_AHEAD 8
+#define MANY_PAGES  4096
+
 struct SondeHeapBookProcess
 {
   int32_t pid;
@@ -440,6 +446,24 @@ wait_for_turn (SondeHeapBook *self, const Waiting *event)
     }
 }
 
+/* What the events some places behind @n will need. */
+static inline void
+expect (SondeHeapBook *self, guint n)
+{
+  const Waiting *event;
+
+  if (self->n_waiting - n <= PAGE_AHEAD)
+    return;
+  event = &self->waiting[n + PAGE_AHEAD];
+  if (event->process->blocks.pages.n_used > MANY_PAGES)
+    sonde_live_blocks_expect_page (&event->process->blocks, event->address);
+  event = &self->waiting[n + PLACE_AHEAD];
+  if (event->process->blocks.pages.n_used > MANY_PAGES)
+    sonde_live_blocks_expect_place (&event->process->blocks, event->address);
+  if (event->size_bytes > 0 && self->log != NULL)
+    sonde_heap_log_expect_block (self->log, event->node, event->size_bytes);
+}
+
 void
 sonde_heap_book_add (SondeHeapBook *self,
                      SondeHeapBookProcess *process,
@@ -459,7 +483,10 @@ sonde_heap_book_turn (SondeHeapBook *self, gint64 before_ns)
 
   sort (self);
   while (n < self->n_waiting && self->waiting[n].time_ns <= before_ns)
-    apply (self, &self->waiting[n++]);
+    {
+      expect (self, n);
+      apply (self, &self->waiting[n++]);
+    }
   self->n_waiting -= n;
   if (n > 0 && self->n_waiting > 0)
     memmove (self->waiting, self->waiting + n, self->n_waiting * sizeof *self->waiting);

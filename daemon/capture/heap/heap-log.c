@@ -17,7 +17,9 @@
 
 /* Blocks that are freed soon are so at the same age again and again; others in the order, or
  * against the order, of their numbers. */
-#define SHORT_AGE 31
+#define SHORT_AGE  31
+
+#define MANY_SIZES 32768 /* slots: fewer are in the cache as it is */
 
 typedef struct
 {
@@ -56,6 +58,7 @@ struct SondeHeapLog
   guint n_threads;
   SondeTable sizes;
   uint64_t last_pc;
+  guint last_node; /* of the last size */
 
   SondeHeapSegment segment;
   Column columns[SONDE_HEAP_N_COLUMNS];
@@ -214,7 +217,7 @@ tell_node (SondeHeapLog *self, guint32 node)
     {
       guint pc = tell_pc (self, sonde_stack_tree_node (self->tree, path[n - 1])->pc);
 
-      put (self, SONDE_HEAP_COLUMN_NODES, known);
+      put (self, SONDE_HEAP_COLUMN_NODES, self->n_nodes - known);
       put (self, SONDE_HEAP_COLUMN_NODES, pc);
       known = *number_at (self->node_numbers, path[n - 1]) = ++self->n_nodes;
     }
@@ -242,8 +245,9 @@ tell_size (SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
     {
       guint number = tell_node (self, node);
 
-      put (self, SONDE_HEAP_COLUMN_SIZES, number);
+      put (self, SONDE_HEAP_COLUMN_SIZES, fold ((gint64) number - self->last_node));
       put (self, SONDE_HEAP_COLUMN_SIZES, size_bytes);
+      self->last_node = number;
       slot.number = (uint32_t) self->sizes.n_used + 1;
       slot.depth = depth_of (self, node);
       sonde_table_add (&size_slots, &self->sizes, &slot);
@@ -352,6 +356,7 @@ sonde_heap_log_flush (SondeHeapLog *self)
   self->ticks = 0;
   self->thread = 0;
   self->last_pc = 0;
+  self->last_node = 0;
   self->segment.sequence++;
 }
 
@@ -419,6 +424,16 @@ age_of (const SondeHeapLog *self, uint64_t number)
 {
   g_assert (number >= 1 && number <= self->n_blocks);
   return self->n_blocks - number + 1;
+}
+
+void
+sonde_heap_log_expect_block (const SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
+{
+  const SizeSlot key = { size_bytes, node, 0, 0 };
+
+  if (self->sizes.n_slots > MANY_SIZES)
+    __builtin_prefetch (
+        sonde_table_slot (&size_slots, &self->sizes, hash_size (&key, self->sizes.seed)));
 }
 
 uint64_t

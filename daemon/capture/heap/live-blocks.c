@@ -149,6 +149,25 @@ find_other (SondeLiveBlocks *self, uint64_t address)
                            &address);
 }
 
+void
+sonde_live_blocks_expect_page (const SondeLiveBlocks *self, uint64_t address)
+{
+  uint64_t number = address >> PAGE_BITS;
+
+  if (self->pages.n_slots > 0)
+    __builtin_prefetch (
+        sonde_table_slot (&pages, &self->pages, sonde_hash (self->pages.seed, number)));
+}
+
+void
+sonde_live_blocks_expect_place (SondeLiveBlocks *self, uint64_t address)
+{
+  const PageSlot *page = find_page (self, address >> PAGE_BITS);
+
+  if (page != NULL)
+    __builtin_prefetch (place_of (page, address), 1);
+}
+
 uint64_t
 sonde_live_blocks_find (SondeLiveBlocks *self, uint64_t address)
 {

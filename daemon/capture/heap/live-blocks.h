@@ -44,6 +44,11 @@ void sonde_live_blocks_init (SondeLiveBlocks *self, SondeLiveBudget *budget);
 /* Gives all back; what is left is as after init. */
 void sonde_live_blocks_clear (SondeLiveBlocks *self);
 
+/* An event of @address comes soon: makes the processor fetch where its page is, and somewhat later
+ * its place. */
+void sonde_live_blocks_expect_page (const SondeLiveBlocks *self, uint64_t address);
+void sonde_live_blocks_expect_place (SondeLiveBlocks *self, uint64_t address);
+
 /* The block's value, or 0: none lives at @address. */
 uint64_t sonde_live_blocks_find (SondeLiveBlocks *self, uint64_t address);
 /* Takes the block away. Returns: its value, or 0 */

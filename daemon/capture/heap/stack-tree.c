@@ -3,6 +3,8 @@
 
 #include "daemon/capture/heap/number-table.h"
 
+#define AHEAD 4 /* nodes before a slot is needed it is fetched */
+
 /* Who is called by whom. */
 typedef struct
 {
@@ -78,28 +80,45 @@ ensure_pc (SondeStackTree *self, uint64_t address)
 
 /* Returns whether there is room for it. */
 static gboolean
-ensure_child (SondeStackTree *self, uint32_t caller, uint64_t address, uint32_t *node)
+make_child (SondeStackTree *self, uint32_t caller, uint64_t address, uint32_t *node)
 {
+  SondeStackNode made = { .caller = caller };
   NodeSlot slot = { address, caller, 0 };
-  const NodeSlot *known = sonde_table_find (&node_slots, &self->node_numbers,
-                                            hash_node (&slot, self->node_numbers.seed), &slot);
 
-  if (known == NULL && self->nodes->len >= self->max_nodes)
+  if (self->nodes->len >= self->max_nodes)
     {
       self->n_cut++;
       return FALSE;
     }
-  if (known == NULL)
-    {
-      SondeStackNode made = { caller, ensure_pc (self, address) };
-
-      g_array_append_val (self->nodes, made);
-      slot.number = self->nodes->len;
-      sonde_table_add (&node_slots, &self->node_numbers, &slot);
-      known = &slot;
-    }
-  *node = known->number - 1;
+  made.pc = ensure_pc (self, address);
+  g_array_append_val (self->nodes, made);
+  slot.number = self->nodes->len;
+  sonde_table_add (&node_slots, &self->node_numbers, &slot);
+  *node = slot.number - 1;
   return TRUE;
+}
+
+static gboolean
+find_child (const SondeStackTree *self, uint32_t caller, uint64_t address, uint32_t *node)
+{
+  const NodeSlot slot = { address, caller, 0 };
+  const NodeSlot *known = sonde_table_find (&node_slots, &self->node_numbers,
+                                            hash_node (&slot, self->node_numbers.seed), &slot);
+
+  if (known != NULL)
+    *node = known->number - 1;
+  return known != NULL;
+}
+
+/* Of a node that will be made: those of a new stack have numbers in a row. */
+static void
+fetch_slot (const SondeStackTree *self, uint32_t caller, uint64_t address)
+{
+  const NodeSlot slot = { address, caller, 0 };
+
+  __builtin_prefetch (sonde_table_slot (&node_slots, &self->node_numbers,
+                                        hash_node (&slot, self->node_numbers.seed)),
+                      1);
 }
 
 uint32_t
@@ -107,7 +126,8 @@ sonde_stack_tree_add_child (SondeStackTree *self, uint32_t caller, uint64_t addr
 {
   uint32_t node = caller;
 
-  ensure_child (self, caller, address, &node);
+  if (!find_child (self, caller, address, &node))
+    make_child (self, caller, address, &node);
   return node;
 }
 
@@ -115,6 +135,7 @@ uint32_t
 sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs)
 {
   uint32_t node = 0;
+  gboolean is_new = FALSE; /* nobody was called by it yet */
   guint n_same = 0;
 
   self->n_cut += n_addrs > SONDE_STACK_TREE_MAX_DEPTH;
@@ -125,7 +146,10 @@ sonde_stack_tree_add (SondeStackTree *self, const uint64_t *addrs, guint n_addrs
   self->n_last = n_same;
   for (guint i = n_addrs - n_same; i > 0; i--)
     {
-      if (!ensure_child (self, node, addrs[i - 1], &node))
+      if (is_new && i > AHEAD)
+        fetch_slot (self, node + AHEAD, addrs[i - 1 - AHEAD]);
+      is_new = is_new || !find_child (self, node, addrs[i - 1], &node);
+      if (is_new && !make_child (self, node, addrs[i - 1], &node))
         return node;
       self->last_addrs[self->n_last] = addrs[i - 1];
       self->last_nodes[self->n_last++] = node;
