@@ -25,6 +25,10 @@
 #define MIN_STEP_NS 50000
 #define MAX_STEP_NS 3200000
 #define PATIENCE_NS INT64_C (10000000)
+/* Waits for who has taken all rings, where the session wants a wait as often as it takes: he waits,
+ * too, and may get no processor for long. Who never gives one back, as his thread was killed, costs
+ * others no more than that, once. */
+#define MAX_WAITS 8
 /* While a ring is made, which hundreds of threads may ask for theirs before. */
 #define MAKING_NS (INT64_C (2000000) * SONDE_CONTROL_TIMEOUT_MS)
 
@@ -511,6 +515,8 @@ try_again (SondeCommonRing *self, size_t size_bytes)
   int64_t deadline_ns = now_ns + PATIENCE_NS;
   int r = -EBUSY;
 
+  if (patience_ns > INT64_C (1000) * SONDE_RING_FAIR_WAIT_US)
+    patience_ns *= MAX_WAITS;
   /* Between vfork() and exec the parent waits, too. */
   if (patience_ns > PATIENCE_NS && getpid () == self->pid)
     deadline_ns = now_ns + patience_ns;
