@@ -55,6 +55,9 @@ typedef struct
 static Slot slots[MAX_RINGS];
 static uint32_t n_joined;
 static uint32_t n_left; /* writers that stay */
+/* The process in which nobody waits for a ring any more that is being made: who made it may have
+ * been killed. What it comes to is looked at nevertheless. */
+static uint32_t given_up;
 
 /* Of a ring that is there; it stays as long as it has users, also when the profiler has left it and
  * there is another. */
@@ -248,7 +251,7 @@ find_ring (uint32_t generation, uint32_t *index)
   int64_t deadline_ns = sonde_ring_now_ns () + MAKING_NS;
   uint32_t first = __atomic_fetch_add (&n_joined, 1, __ATOMIC_RELAXED);
 
-  while (sonde_ring_now_ns () < deadline_ns)
+  for (;;)
     {
       bool is_coming = false;
 
@@ -263,8 +266,11 @@ find_ring (uint32_t generation, uint32_t *index)
         }
       if (!is_coming)
         return -ENOENT;
+      if (sonde_ring_load_relaxed (&given_up) == generation || sonde_ring_now_ns () >= deadline_ns)
+        break;
       rest (&step);
     }
+  sonde_ring_store_relaxed (&given_up, generation);
   return -EINPROGRESS;
 }
 

@@ -340,6 +340,38 @@ waits_for_a_ring_that_is_being_made (void)
   take_all (1);
 }
 
+static gpointer
+make_one_for_ever (gpointer data)
+{
+  static SondeCommonRing self;
+  SondeControlRingAnswer answer;
+
+  sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer);
+  return NULL;
+}
+
+/* Who made it was killed. Each event looks for a ring: if each waited, that would take an hour. */
+static void
+waits_once_for_a_ring_that_never_comes (void)
+{
+  SondeControlRingAnswer answer;
+  SondeCommonRing self = { 0 };
+  guint n_given = 0;
+
+  begin (1, 0);
+  profiler.make_us = G_MAXULONG;
+  g_thread_unref (g_thread_new ("maker", make_one_for_ever, NULL));
+  while (n_given == 0)
+    {
+      pthread_mutex_lock (&profiler.lock);
+      n_given = profiler.n_given;
+      pthread_mutex_unlock (&profiler.lock);
+    }
+  for (guint i = 0; i < 360; i++)
+    g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==,
+                     -EINPROGRESS);
+}
+
 static void
 refuses_who_finds_none (void)
 {
@@ -645,6 +677,8 @@ main (int argc, char **argv)
     { "/common-ring/takes-all-through-rings-that-grow", takes_all_through_rings_that_grow },
     { "/common-ring/takes-all-in-short", takes_all_in_short },
     { "/common-ring/waits-for-a-ring-that-is-being-made", waits_for_a_ring_that_is_being_made },
+    { "/common-ring/waits-once-for-a-ring-that-never-comes",
+      waits_once_for_a_ring_that_never_comes },
   };
 
   g_test_init (&argc, &argv, NULL);
