@@ -23,6 +23,7 @@ N_CROWD_BLOCKS = 10
 N_CROWD_JOINS = 10  # of up to eight common rings each, of which 64 may stay
 N_BLOCKS = 1000
 N_HELD = 50
+WAIT = '--memory-wait=1000000'
 MAX_STEPS = 10000  # of a program, until it has followed the call; only so that a hang ends
 DEAF_STEPS = 100   # of one that is not to follow
 N_JOINS = 1000 if os.environ.get('SONDE_TEST_LONG') == '1' else 20
@@ -245,7 +246,7 @@ def main():
         crowd = Program(service, user, path, 'crowd', preload=library)
         for i in range(N_CROWD_JOINS + 1):
             session = Session(service, sondectl, user, 'crowd.syscap', '-p', str(crowd.pid), '--memory',
-                              '--memory-wait=1000000')
+                              WAIT)
             check(crowd.step_until(crowd.has_link) is not None, 'it has not come')
             crowd.tell('work', 1, STEP_BYTES)
             crowd.tell('work', N_CROWD_BLOCKS, WORK_BYTES)
@@ -263,16 +264,18 @@ def main():
     with service.case('a service under load is joined and left, and all of it is right from there on'):
         loaded = Program(service, user, path, 'busy', preload=library)
         before = holdings = None
-        n_blocks = 0
+        n_blocks = n_late = 0
         for i in range(N_JOINS + 1):
-            session = Session(service, sondectl, user, 'loaded.syscap', '-p', str(loaded.pid), '--memory')
+            session = Session(service, sondectl, user, 'loaded.syscap', '-p', str(loaded.pid), '--memory', WAIT)
             check(loaded.step_until(loaded.has_link) is not None, 'it has not come')
             wait_for(lambda: loaded.count_rings() >= N_BUSY, 'its rings')
             time.sleep(0.05)
             dump = session.end()
             n_blocks += check_run(dump, loaded.pid)
-            check(tell_losses(dump) == [], f'{i}: {tell_losses(dump)}')
+            # What a thread is in the middle of when it is left may come behind the last look into its ring.
             heap = session.read_heap()
+            n_late += heap['inexact']['lost']
+            check(heap['inexact'].pop('lost') <= N_BUSY, f"{i}: {tell_losses(dump)}, {heap['inexact']}")
             n_inherited = heap['inexact'].pop('unknown-freed')
             check(n_inherited <= MAX_INHERITED and not any(heap['inexact'].values()), f"{i}: {n_inherited}, {heap['inexact']}")
             check(heap['left']['blocks'] <= MAX_INHERITED, f"{i}: {heap['left']}")
@@ -280,7 +283,7 @@ def main():
             check(loaded.step_until(lambda: loaded.count_rings() == 0) is not None, 'its rings are not given back')
             if i == 0:
                 before, holdings = loaded.count(), wait_for_rest()
-        service.note(f'{N_JOINS} times, {n_blocks} blocks: {before}, {holdings}')
+        service.note(f'{N_JOINS} times, {n_blocks} blocks, {n_late} events too late: {before}, {holdings}')
         wait_for(lambda: loaded.count() == before, f'{before} of descriptors and mappings')
         wait_for(lambda: count_holdings() == holdings, f'{holdings} of the service')
         check(loaded.end() == 0, 'it has failed')
