@@ -9,8 +9,8 @@
 #
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.
-# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, and upgrades from the
-# release before this one, which is built from the project's history.
+# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, upgrades from the
+# release before this one, which is built from the project's history, and crowds and joins with all repetitions.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -24,6 +24,7 @@ more_suites=()
 suites=()
 releases=(bookworm)
 with_previous=false
+with_long=false
 for suite; do
   case $suite in
     --vm) more_suites+=(systemd-vm) ;;
@@ -32,6 +33,7 @@ for suite; do
       more_suites+=(systemd-vm fresh)
       releases=(bookworm trixie sid)
       with_previous=true
+      with_long=true
       ;;
     *)
       [[ " ${all_suites[*]} fresh " == *" $suite "* ]] ||
@@ -71,6 +73,17 @@ run_suites() {
       >"$base/$build-$suite.out" 2>&1 || :
     logs+=("$build:$suite:$base/$build/meson-logs/$suite.json")
   done
+}
+
+# run_long_tests BUILD TEST…: each 1,000 times, where otherwise it is some.
+run_long_tests() {
+  local build=$1
+  shift
+  rm -f "$base/$build/meson-logs/long.json"
+  echo "test: $build: all repetitions"
+  SONDE_TEST_LONG=1 meson test -C "$base/$build" --no-rebuild --timeout-multiplier=4 --logbase long --quiet "$@" \
+    >"$base/$build-long.out" 2>&1 || :
+  logs+=("$build:long:$base/$build/meson-logs/long.json")
 }
 
 make_build() {
@@ -146,6 +159,9 @@ if "$with_aarch64"; then
 fi
 
 run_suites plain "${all_suites[@]}" systemd-vm fresh
+if "$with_long" && has_suite bus; then
+  run_long_tests plain joins crowds
+fi
 run_suites sanitize style unit fuzz bus system systemd-ns
 run_suites clang style unit fuzz
 if "$with_aarch64"; then

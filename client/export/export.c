@@ -6,6 +6,7 @@
 #include "client/base/text.h"
 #include "client/model/capture-file.h"
 #include "client/model/samples.h"
+#include "protocol/heap-log.h"
 
 #define FULL_BYTES          65536
 #define NS_PER_S            G_GUINT64_CONSTANT (1000000000)
@@ -27,6 +28,17 @@ count_allocation (const SondeModelAllocation *allocation, gpointer user_data)
   self->n_allocated += allocation->size_bytes > 0;
 }
 
+/* Whether the stack of one more allocation may be told. A frame has all of its own; the log names
+ * one again and again: no more of that, for the bytes so far, than who reads the log makes. */
+static gboolean
+may_tell (SondeExportSource *self, gsize n_frames)
+{
+  self->has_more = self->has_more || n_frames > self->n_may_be_told;
+  if (!self->has_more)
+    self->n_may_be_told -= n_frames;
+  return !self->has_more;
+}
+
 /* FALSE if it cannot be opened; a capture that breaks off is read up to there. */
 static gboolean
 read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
@@ -39,10 +51,22 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
     return FALSE;
   self->start_ns = sonde_capture_file_header (file)->time_ns;
   sonde_capture_file_show (file, self->progress);
-  while (sonde_capture_file_next (file, &frame, &fault))
+  self->n_may_be_told = SONDE_HEAP_LOG_FREE_MADE;
+  self->has_more = FALSE;
+  while (!self->has_more && sonde_capture_file_next (file, &frame, &fault))
     {
       self->has_sums = self->has_sums || sonde_heap_sums_is_chunk (frame);
+      self->n_may_be_told += (guint64) frame->len * SONDE_HEAP_LOG_MAX_MADE;
       sonde_capture_model_add_frame (model, frame);
+    }
+  if (self->has_more)
+    {
+      g_autofree char *name = sonde_text_escape (self->path, -1);
+
+      g_set_error (&fault, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
+                   "%s has a heap log at offset %" G_GUINT64_FORMAT
+                   " whose stacks are more than an export takes of its bytes",
+                   name, sonde_capture_file_offset (file));
     }
   if (self->fault == NULL)
     self->fault = g_steal_pointer (&fault);
@@ -195,7 +219,8 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
     .size_bytes = allocation->size_bytes,
   };
 
-  if (self->funcs.allocation != NULL && allocation->size_bytes > 0 && name_stack (self, &stack))
+  if (self->funcs.allocation != NULL && allocation->size_bytes > 0
+      && may_tell (self, stack.n_frames) && name_stack (self, &stack))
     self->funcs.allocation (&stack, self->user_data);
 }
 

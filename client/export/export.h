@@ -66,7 +66,9 @@ typedef struct
   SondeExportFuncs funcs; /* of the reading at hand */
   gpointer user_data;
   const SondeCaptureModel *reading;
-  GArray *stack; /* guint32: functions */
+  GArray *stack;         /* guint32: functions */
+  guint64 n_may_be_told; /* frames of allocations */
+  gboolean has_more;     /* than these */
 } SondeExportSource;
 
 /* Reads the whole capture @path once, which must be a file. NULL with @error if it is none.

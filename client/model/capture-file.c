@@ -93,6 +93,12 @@ sonde_capture_file_next (SondeCaptureFile *self, const SondeFrame **frame, GErro
   return result > 0;
 }
 
+guint64
+sonde_capture_file_offset (const SondeCaptureFile *self)
+{
+  return sonde_reader_offset (self->reader);
+}
+
 gboolean
 sonde_capture_file_probe (const char *path)
 {

@@ -37,5 +37,8 @@ const SondeFileHeader *sonde_capture_file_header (const SondeCaptureFile *self);
  */
 gboolean sonde_capture_file_next (SondeCaptureFile *self, const SondeFrame **frame, GError **error);
 
+/* Of the frame that came last, in bytes. */
+guint64 sonde_capture_file_offset (const SondeCaptureFile *self);
+
 /* Whether @path is a regular file that begins like a capture. */
 gboolean sonde_capture_file_probe (const char *path);

@@ -25,6 +25,10 @@
 #define MIN_STEP_NS 50000
 #define MAX_STEP_NS 3200000
 #define PATIENCE_NS INT64_C (10000000)
+/* Waits for who has taken all rings, where the session wants a wait as often as it takes: he waits,
+ * too, and may get no processor for long. Who never gives one back, as his thread was killed, costs
+ * others no more than that, once. */
+#define MAX_WAITS 8
 /* While a ring is made, which hundreds of threads may ask for theirs before. */
 #define MAKING_NS (INT64_C (2000000) * SONDE_CONTROL_TIMEOUT_MS)
 
@@ -51,6 +55,9 @@ typedef struct
 static Slot slots[MAX_RINGS];
 static uint32_t n_joined;
 static uint32_t n_left; /* writers that stay */
+/* The process in which nobody waits for a ring any more that is being made: who made it may have
+ * been killed. What it comes to is looked at nevertheless. */
+static uint32_t given_up;
 
 /* Of a ring that is there; it stays as long as it has users, also when the profiler has left it and
  * there is another. */
@@ -244,7 +251,7 @@ find_ring (uint32_t generation, uint32_t *index)
   int64_t deadline_ns = sonde_ring_now_ns () + MAKING_NS;
   uint32_t first = __atomic_fetch_add (&n_joined, 1, __ATOMIC_RELAXED);
 
-  while (sonde_ring_now_ns () < deadline_ns)
+  for (;;)
     {
       bool is_coming = false;
 
@@ -259,8 +266,11 @@ find_ring (uint32_t generation, uint32_t *index)
         }
       if (!is_coming)
         return -ENOENT;
+      if (sonde_ring_load_relaxed (&given_up) == generation || sonde_ring_now_ns () >= deadline_ns)
+        break;
       rest (&step);
     }
+  sonde_ring_store_relaxed (&given_up, generation);
   return -EINPROGRESS;
 }
 
@@ -511,6 +521,8 @@ try_again (SondeCommonRing *self, size_t size_bytes)
   int64_t deadline_ns = now_ns + PATIENCE_NS;
   int r = -EBUSY;
 
+  if (patience_ns > INT64_C (1000) * SONDE_RING_FAIR_WAIT_US)
+    patience_ns *= MAX_WAITS;
   /* Between vfork() and exec the parent waits, too. */
   if (patience_ns > PATIENCE_NS && getpid () == self->pid)
     deadline_ns = now_ns + patience_ns;

@@ -23,9 +23,12 @@ N_CROWD_BLOCKS = 10
 N_CROWD_JOINS = 10  # of up to eight common rings each, of which 64 may stay
 N_BLOCKS = 1000
 N_HELD = 50
+WAIT = '--memory-wait=1000000'
 MAX_STEPS = 10000  # of a program, until it has followed the call; only so that a hang ends
 DEAF_STEPS = 100   # of one that is not to follow
-N_JOINS = 1000 if os.environ.get('SONDE_TEST_LONG') else 20
+N_JOINS = 1000 if os.environ.get('SONDE_TEST_LONG') == '1' else 20
+BUSY_BYTES, N_BUSY_SIZES, N_BUSY = 100000, 1000, 4  # of joined, too
+MAX_INHERITED = 2 * (N_BUSY + 1)  # of each thread, for a moment
 STEP_BYTES, WORK_BYTES, HELD_BYTES, OTHER_BYTES = 1111, 22222, 3333, 4444
 
 
@@ -52,6 +55,10 @@ class Program:
         with open(f'/proc/{self.pid}/maps', encoding='utf-8') as file:
             mappings = file.read().splitlines()
         return len(os.listdir(f'/proc/{self.pid}/fd')), len(mappings)
+
+    def count_rings(self):
+        with open(f'/proc/{self.pid}/maps', encoding='utf-8') as file:
+            return len({line.split()[4] for line in file if '/memfd:sonde-ring' in line})
 
     def has_link(self):
         """Whether it has a socket; else it has none."""
@@ -124,6 +131,56 @@ def count_blocks(dump, size):
     return len(re.findall(rf'^ *ALLOCATION .*address=\w+ size={size}\b', dump, re.M))
 
 
+def count_holdings():
+    """What the service's processes hold, by name: how many there are, their descriptors and shared mappings."""
+    holdings = {}
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            with open(f'/proc/{pid}/comm', encoding='utf-8') as file:
+                name = file.read().strip()
+            if not name.startswith('sonde'):
+                continue
+            with open(f'/proc/{pid}/maps', encoding='utf-8') as file:
+                n_shared = sum('s' in line.split()[1] for line in file)
+            n_fds = len(os.listdir(f'/proc/{pid}/fd'))
+            counts = holdings.get(name, (0, 0, 0))
+            holdings[name] = tuple(map(sum, zip(counts, (1, n_fds, n_shared))))
+    return holdings
+
+
+def wait_for_rest():
+    """What they hold once that stays the same for half a second."""
+    looks = [count_holdings()]
+
+    def look():
+        looks.append(count_holdings())
+        return len(looks) > 25 and all(one == looks[-1] for one in looks[-25:]) and looks[-1]
+    return wait_for(look, 'rest')
+
+
+def check_run(dump, pid):
+    """Each thread's blocks follow each other from its first on, and each is freed behind the next one; how many there are."""
+    events = {}
+    for tid, address, size in re.findall(rf'^ *ALLOCATION .*pid={pid} .*tid=(\d+) address=(\w+) size=(\d+)', dump, re.M):
+        events.setdefault(tid, []).append((address, int(size)))
+    n_blocks = n_before = 0
+    for tid, told in events.items():
+        live, last = {}, None
+        for address, size in told:
+            if size == 0:
+                n_before += live.pop(address, None) is None
+                continue
+            if not BUSY_BYTES <= size < BUSY_BYTES + N_BUSY_SIZES:
+                continue  # the main thread's
+            check(last is None or size - BUSY_BYTES == (last + 1 - BUSY_BYTES) % N_BUSY_SIZES, f'{tid}: {size} behind {last}')
+            check(address not in live, f'{tid}: {address} twice')
+            live[address] = last = size
+            n_blocks += 1
+        check(len(live) <= 2, f'{tid}: {len(live)} blocks stay')
+    check(n_before <= MAX_INHERITED, f'{n_before} blocks of before')
+    return n_blocks
+
+
 def join_and_leave(service, sondectl, user, program, *arguments):
     """The session, the text of its capture, and the steps of the program on both ways."""
     session = Session(service, sondectl, user, 'joined.syscap', *arguments)
@@ -139,7 +196,7 @@ def join_and_leave(service, sondectl, user, program, *arguments):
 
 
 def main():
-    service = Service(11)
+    service = Service(12)
     sondectl = service.install_sondectl()
     shutil.copy(os.path.join(service.build, 'shared-ring/collector/libsonde-collector.so.0'), service.folder)
     user, other = service.next_user(), service.next_user()
@@ -189,7 +246,7 @@ def main():
         crowd = Program(service, user, path, 'crowd', preload=library)
         for i in range(N_CROWD_JOINS + 1):
             session = Session(service, sondectl, user, 'crowd.syscap', '-p', str(crowd.pid), '--memory',
-                              '--memory-wait=1000000')
+                              WAIT)
             check(crowd.step_until(crowd.has_link) is not None, 'it has not come')
             crowd.tell('work', 1, STEP_BYTES)
             crowd.tell('work', N_CROWD_BLOCKS, WORK_BYTES)
@@ -203,6 +260,33 @@ def main():
         service.note(f'{before}, {crowd.count()}')
         check(crowd.count() == before, f'{before}: {crowd.count()}')
         check(crowd.end() == 0, 'it has failed')
+
+    with service.case('a service under load is joined and left, and all of it is right from there on'):
+        loaded = Program(service, user, path, 'busy', preload=library)
+        before = holdings = None
+        n_blocks = n_late = 0
+        for i in range(N_JOINS + 1):
+            session = Session(service, sondectl, user, 'loaded.syscap', '-p', str(loaded.pid), '--memory', WAIT)
+            check(loaded.step_until(loaded.has_link) is not None, 'it has not come')
+            wait_for(lambda: loaded.count_rings() >= N_BUSY, 'its rings')
+            time.sleep(0.05)
+            dump = session.end()
+            n_blocks += check_run(dump, loaded.pid)
+            # What a thread is in the middle of when it is left may come behind the last look into its ring.
+            heap = session.read_heap()
+            n_late += heap['inexact']['lost']
+            check(heap['inexact'].pop('lost') <= N_BUSY, f"{i}: {tell_losses(dump)}, {heap['inexact']}")
+            n_inherited = heap['inexact'].pop('unknown-freed')
+            check(n_inherited <= MAX_INHERITED and not any(heap['inexact'].values()), f"{i}: {n_inherited}, {heap['inexact']}")
+            check(heap['left']['blocks'] <= MAX_INHERITED, f"{i}: {heap['left']}")
+            check(loaded.step_until(lambda: not loaded.has_link()) is not None, 'its link is still open')
+            check(loaded.step_until(lambda: loaded.count_rings() == 0) is not None, 'its rings are not given back')
+            if i == 0:
+                before, holdings = loaded.count(), wait_for_rest()
+        service.note(f'{N_JOINS} times, {n_blocks} blocks, {n_late} events too late: {before}, {holdings}')
+        wait_for(lambda: loaded.count() == before, f'{before} of descriptors and mappings')
+        wait_for(lambda: count_holdings() == holdings, f'{holdings} of the service')
+        check(loaded.end() == 0, 'it has failed')
 
     with service.case('another program of the user, and one of another user, are not joined'):
         session = Session(service, sondectl, user, 'others.syscap', *target)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A program that runs already when it is profiled: does what lines of its standard input say, each
- * in all of its threads, and answers. joined [filter | crowd] */
+ * in all of its threads, and answers. joined [filter | crowd | busy] */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,13 @@
 #define N_THREADS 4   /* and the main one, which reads */
 #define N_CROWD   600 /* more than get rings of their own */
 #define MAX_HELD  1000
+
+/* Of threads that allocate all the time, also while they are called and left: sizes that count up,
+ * so that each shows what came before it. */
+#define BUSY_BYTES   100000
+#define N_BUSY_SIZES 1000
+#define N_IN_A_ROW   40
+#define PAUSE_US     2000
 
 /* A program that is linked to a fixed place has an entry of its own for whose address it takes: it
  * looks as if malloc() were its own. */
@@ -65,6 +73,24 @@ run (void *data)
       pthread_barrier_wait (&begin);
       follow ();
       pthread_barrier_wait (&end);
+    }
+  return data;
+}
+
+/* Holds one block at any time: it is allocated before the one before it is freed. */
+static void *
+keep_busy (void *data)
+{
+  void *volatile block = NULL;
+
+  for (unsigned i = 0;; i = (i + 1) % N_BUSY_SIZES)
+    {
+      void *before = block;
+
+      block = allocate (BUSY_BYTES + i);
+      free (before);
+      if (i % N_IN_A_ROW == 0)
+        usleep (PAUSE_US);
     }
   return data;
 }
@@ -120,16 +146,19 @@ read_line (void)
 int
 main (int argc, char **argv)
 {
-  unsigned n_threads = argc > 1 && strcmp (argv[1], "crowd") == 0 ? N_CROWD : N_THREADS;
+  const char *kind = argc > 1 ? argv[1] : "";
+  bool is_busy = strcmp (kind, "busy") == 0;
+  unsigned n_threads = strcmp (kind, "crowd") == 0 ? N_CROWD : N_THREADS;
+  unsigned n_followers = is_busy ? 0 : n_threads;
   pthread_t thread;
 
   allocate = malloc;
-  if (argc > 1 && strcmp (argv[1], "filter") == 0)
+  if (strcmp (kind, "filter") == 0)
     set_filter ();
-  pthread_barrier_init (&begin, NULL, n_threads + 1);
-  pthread_barrier_init (&end, NULL, n_threads + 1);
+  pthread_barrier_init (&begin, NULL, n_followers + 1);
+  pthread_barrier_init (&end, NULL, n_followers + 1);
   for (unsigned i = 0; i < n_threads; i++)
-    pthread_create (&thread, NULL, run, NULL);
+    pthread_create (&thread, NULL, is_busy ? keep_busy : run, NULL);
   while (read_line ())
     {
       if (strncmp (line, "fork", 4) == 0)

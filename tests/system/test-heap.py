@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The heap of real programs, through sonded and its worker into captures: test-heap.py BUILD HEAP_LOAD"""
 
+import array
+import collections
 import json
 import os
 import re
@@ -13,6 +15,8 @@ from system import DEADLINE_S, Fault, System, check
 N_PAIRS = 500_000
 N_EVENTS = 2 * N_PAIRS
 WAIT = '--memory-wait=1000000'
+N_KILLS = 100
+COUNTED_BYTES = '4321'  # of the blocks of counted
 # What a program allocates by itself: the buffer of its standard output.
 MAX_OTHER_EVENTS = 8
 SQL = '''create table t(a); with recursive c(x) as (select 1 union all select x+1 from c where x<50000)
@@ -238,8 +242,50 @@ def test_end(system):
         check(counts['HEAP_LOG_EVENT'] == ledger['recorded'], f"{way}: {counts['HEAP_LOG_EVENT']} frames")
 
 
+# Half of them are killed when they have done something at least.
+KILLER = '''import os, random, subprocess, sys, time
+for i in range(int(sys.argv[3])):
+    path = os.path.join(sys.argv[2], str(i))
+    process = subprocess.Popen([sys.argv[1], path, "70" if i % 3 == 0 else "3"])
+    while not os.path.exists(path) or (i % 2 and not any(open(path, "rb").read())):
+        time.sleep(0.001)
+    time.sleep(random.uniform(0, 0.05))
+    process.kill()
+    process.wait()
+    os.rename(path, f"{path}-{process.pid}")
+'''
+
+
+def test_kills(system):
+    """Processes are killed at any moment: what malloc() and free() had done by then is in the capture."""
+    folder = system.path('killed')
+    os.makedirs(folder, exist_ok=True)
+    _, ledger = record(system, 'killed.syscap', '--memory', WAIT, '--', '/usr/bin/python3', '-S', '-c', KILLER,
+                       system.program('tests/system/counted'), folder, str(N_KILLS))
+    recorded = collections.defaultdict(lambda: [0, 0])
+    live = set()
+    for pid, address, size in re.findall(r'^ *ALLOCATION .*pid=(\d+) .*address=(\w+) size=(\d+)',
+                                         system.sondectl('dump', system.path('killed.syscap')), re.M):
+        if size == COUNTED_BYTES:
+            live.add((pid, address))
+            recorded[pid][0] += 1
+        elif size == '0' and (pid, address) in live:
+            live.remove((pid, address))
+            recorded[pid][1] += 1
+    n_done = 0
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), 'rb') as file:
+            counts = array.array('Q', file.read())
+        of = name.partition('-')[2]
+        for kind, done in enumerate((sum(counts[::2]), sum(counts[1::2]))):
+            n_done += done
+            check(done <= recorded[of][kind] <= done + len(counts) // 2, f'{name}: {recorded[of]}, {counts}')
+    system.note(f'{len(os.listdir(folder))} killed, {n_done} events done: {ledger}')
+    check(ledger['lost'] == 0 and n_done > 0 and len(os.listdir(folder)) == N_KILLS, ledger)
+
+
 def main():
-    system = System(12)
+    system = System(13)
     os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
     with system.case('with the wait no event is lost'):
         system.measure(test_wait)
@@ -249,6 +295,8 @@ def main():
         system.measure(test_drop)
     with system.case('what a program leaves in its rings is taken, however it ends'):
         system.measure(test_end)
+    with system.case('of programs that are killed nothing is lost that was done'):
+        system.measure(test_kills)
     with system.case('samples are as many as they should be'):
         system.measure(test_sampled)
     with system.case('sondectl heap agrees with valgrind'):

@@ -4,7 +4,9 @@
 #include "shared-ring/collector/common-ring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "shared-ring/fork-guard.h"
+#include "shared-ring/ring-atomic.h"
 #include "shared-ring/ring-reader.h"
 
 #define MAX_RINGS 8 /* as there */
@@ -27,6 +30,7 @@ static struct
   guint n_max;
   guint32 wait_us;
   SondeRingReader *readers[MAX_GROWN];
+  const SondeRingHeader *headers[MAX_GROWN];
   guint continues[MAX_GROWN]; /* which of them, from 1; 0: none */
   guint n_readers;
   guint n_grown; /* of these, those that continue one */
@@ -49,6 +53,7 @@ make_ring (gsize size_bytes, guint continues)
 
   g_assert_cmpuint (profiler.n_readers, <, MAX_GROWN);
   g_assert_cmpint (sonde_ring_memory_create (&options, &memory, &ring_fd), ==, 0);
+  profiler.headers[profiler.n_readers] = memory.header;
   g_assert_cmpint (sonde_ring_reader_new (&memory, &rights, &profiler.readers[profiler.n_readers]),
                    ==, 0);
   profiler.continues[profiler.n_readers++] = continues;
@@ -335,6 +340,38 @@ waits_for_a_ring_that_is_being_made (void)
   take_all (1);
 }
 
+static gpointer
+make_one_for_ever (gpointer data)
+{
+  static SondeCommonRing self;
+  SondeControlRingAnswer answer;
+
+  sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer);
+  return NULL;
+}
+
+/* Who made it was killed. Each event looks for a ring: if each waited, that would take an hour. */
+static void
+waits_once_for_a_ring_that_never_comes (void)
+{
+  SondeControlRingAnswer answer;
+  SondeCommonRing self = { 0 };
+  guint n_given = 0;
+
+  begin (1, 0);
+  profiler.make_us = G_MAXULONG;
+  g_thread_unref (g_thread_new ("maker", make_one_for_ever, NULL));
+  while (n_given == 0)
+    {
+      pthread_mutex_lock (&profiler.lock);
+      n_given = profiler.n_given;
+      pthread_mutex_unlock (&profiler.lock);
+    }
+  for (guint i = 0; i < 360; i++)
+    g_assert_cmpint (sonde_common_ring_join (&self, SONDE_PRODUCER_MEMORY, &answer), ==,
+                     -EINPROGRESS);
+}
+
 static void
 refuses_who_finds_none (void)
 {
@@ -380,7 +417,7 @@ goes_round_a_ring_that_stays_taken (void)
   volatile guint n = 0;
   GThread *other;
 
-  begin (2, 2 * 1000000);
+  begin (2, 1000000);
   g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, profiler.link), ==, 0);
   g_assert_cmpint (sonde_common_ring_join (&gone, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
@@ -404,6 +441,88 @@ goes_round_a_ring_that_stays_taken (void)
   g_assert_cmpuint (profiler.seen[2], ==, 0);
   sonde_ring_reader_count (profiler.readers[0], &counts);
   g_assert_cmpuint (counts.claimed.lost_events, ==, 1);
+}
+
+/* A thread that is kept off its processor while it waits for room. */
+static struct
+{
+  gint may_be; /* the next handler that comes upon a wait */
+  gint is_over;
+  int entered[2];
+  int released[2];
+  SondeCommonRing ring;
+} held;
+
+static void
+hold (int number)
+{
+  char byte = 0;
+
+  if (sonde_ring_load_relaxed (&profiler.headers[0]->is_waiting) == 0
+      || !g_atomic_int_compare_and_exchange (&held.may_be, TRUE, FALSE))
+    return;
+  g_assert_cmpint (write (held.entered[1], &byte, 1), ==, 1);
+  g_assert_cmpint (read (held.released[0], &byte, 1), ==, 1);
+}
+
+static gpointer
+fill_ring (gpointer data)
+{
+  while (!g_atomic_int_get (&held.is_over))
+    g_assert_cmpint (make_event (&held.ring, 0, 0), ==, 0);
+  return NULL;
+}
+
+/* Returns when it is. */
+static void
+wait_until_held (pthread_t thread)
+{
+  struct pollfd entered = { .fd = held.entered[0], .events = POLLIN };
+  char byte;
+
+  g_atomic_int_set (&held.may_be, TRUE);
+  while (poll (&entered, 1, 1) == 0)
+    g_assert_cmpint (pthread_kill (thread, SIGUSR1), ==, 0);
+  g_assert_cmpint (read (held.entered[0], &byte, 1), ==, 1);
+}
+
+static gpointer
+make_room (gpointer data)
+{
+  g_usleep (1500000);
+  g_atomic_int_set (&held.is_over, TRUE);
+  read_all ();
+  g_assert_cmpint (write (held.released[1], "", 1), ==, 1);
+  return NULL;
+}
+
+/* Longer than an event may wait for room. */
+static void
+waits_for_who_is_kept_off_its_processor (void)
+{
+  const struct sigaction action = { .sa_handler = hold };
+  SondeCommonRing pinned = { 0 };
+  SondeControlRingAnswer answer;
+  pthread_t filler;
+  GThread *other;
+
+  begin (1, 1000000);
+  g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, profiler.link), ==, 0);
+  g_assert_cmpint (pipe2 (held.entered, O_CLOEXEC), ==, 0);
+  g_assert_cmpint (pipe2 (held.released, O_CLOEXEC), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&held.ring, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&pinned, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (pthread_create (&filler, NULL, fill_ring, NULL), ==, 0);
+
+  wait_until_held (filler);
+  other = g_thread_new ("room", make_room, NULL);
+  g_assert_cmpint (make_event (&pinned, 2, 2), ==, 0);
+  g_thread_join (other);
+  pthread_join (filler, NULL);
+  read_all ();
+  g_assert_cmpuint (profiler.seen[2], ==, 1);
+  g_assert_cmpuint (pinned.n_lost, ==, 0);
 }
 
 /* Full rings, an event in an event, impossible lengths, the last events of a thread. */
@@ -546,6 +665,8 @@ main (int argc, char **argv)
     { "/common-ring/refuses-who-finds-none", refuses_who_finds_none },
     { "/common-ring/counts-what-it-loses", counts_what_it_loses },
     { "/common-ring/goes-round-a-ring-that-stays-taken", goes_round_a_ring_that_stays_taken },
+    { "/common-ring/waits-for-who-is-kept-off-its-processor",
+      waits_for_who_is_kept_off_its_processor },
     { "/common-ring/moves-to-the-next-ring-what-means-the-same-there",
       moves_to_the_next_ring_what_means_the_same_there },
     { "/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own },
@@ -556,6 +677,8 @@ main (int argc, char **argv)
     { "/common-ring/takes-all-through-rings-that-grow", takes_all_through_rings_that_grow },
     { "/common-ring/takes-all-in-short", takes_all_in_short },
     { "/common-ring/waits-for-a-ring-that-is-being-made", waits_for_a_ring_that_is_being_made },
+    { "/common-ring/waits-once-for-a-ring-that-never-comes",
+      waits_once_for_a_ring_that_never_comes },
   };
 
   g_test_init (&argc, &argv, NULL);

@@ -2,10 +2,12 @@
 /* A capture in the formats of other viewers. */
 #include <json-glib/json-glib.h>
 #include <string.h>
+#include <zstd.h>
 
 #include "client/export/export.h"
 #include "perfetto.pb-c.h"
 #include "pprof.pb-c.h"
+#include "protocol/heap-log.h"
 #include "tests/unit/capture-builder.h"
 
 #define FIRST_NS 1000000000
@@ -446,6 +448,65 @@ exports_what_comes_before_a_break (void)
   remove_file (path);
 }
 
+#define DEEP 1000
+
+/* A log that takes one more byte for each hundred blocks of a deep stack. */
+static void
+add_dense_log (CaptureBuilder *self)
+{
+  const SondeFrameOrigin origin = at (10, FIRST_NS);
+  g_autoptr (GByteArray) plain = g_byte_array_new ();
+  SondeHeapSegment header
+      = { .version = SONDE_HEAP_LOG_VERSION,
+          .tick_ns = 1000,
+          .column_bytes = { 1, 3 * DEEP, 3, 2, 1 + SONDE_HEAP_LOG_MAX_EVENTS, 0 } };
+  SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, SONDE_HEAP_LOG_MAX_EVENTS, 0 };
+  guint8 packed[8192];
+
+  g_byte_array_append (plain, (const guint8 *) &header, sizeof header);
+  g_byte_array_append (plain, (const guint8 *) "\x02", 1);
+  for (guint i = 0; i < DEEP; i++)
+    {
+      const guint8 node[] = { (guint8) (i & 127) | 128, (guint8) (i >> 7), 0 };
+
+      g_byte_array_append (plain, node, sizeof node);
+    }
+  g_byte_array_append (plain, (const guint8 *) "\xe8\x07\x09\x0a\x0b\x03", 6);
+  g_byte_array_set_size (plain, plain->len + SONDE_HEAP_LOG_MAX_EVENTS);
+  memset (plain->data + plain->len - SONDE_HEAP_LOG_MAX_EVENTS, 0, SONDE_HEAP_LOG_MAX_EVENTS);
+  label.packed_bytes = (uint32_t) ZSTD_compress (
+      packed + sizeof label, sizeof packed - sizeof label, plain->data, plain->len, 1);
+  g_assert_cmpuint (label.packed_bytes, <, sizeof packed - sizeof label);
+  memcpy (packed, &label, sizeof label);
+  ADD (sonde_writer_add_file_chunk (self->writer, &origin, SONDE_HEAP_LOG_PATH, packed,
+                                    sizeof label + label.packed_bytes, FALSE));
+}
+
+/* 262 million frames in a few KiB. */
+static void
+tells_no_more_stacks_than_a_log_has_bytes_for (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autoptr (SondeExportSource) source = NULL;
+  g_autoptr (SondeProfile) profile = NULL;
+  g_autoptr (GError) error = NULL;
+  char *path;
+
+  add_dense_log (capture);
+  path = write_file (capture, -1);
+  source = sonde_export_source_new (path, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_null (source->fault);
+  g_assert_cmpuint (source->n_allocated, ==, SONDE_HEAP_LOG_MAX_EVENTS + 2);
+  profile = sonde_export_source_dup_profile (source, SONDE_UNIT_BLOCKS, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (sonde_profile_total (profile), >, SONDE_HEAP_LOG_FREE_MADE / DEEP);
+  g_assert_cmpuint (sonde_profile_total (profile), <, SONDE_HEAP_LOG_MAX_EVENTS);
+  g_assert_error (source->fault, G_IO_ERROR, G_IO_ERROR_NO_SPACE);
+  assert_has (source->fault->message, "has a heap log at offset ");
+  remove_file (path);
+}
+
 static void
 leaves_a_file_as_it_was (void)
 {
@@ -650,6 +711,8 @@ main (int argc, char **argv)
                    refuses_what_cannot_be_read_twice);
   g_test_add_func ("/export/source/has-what-comes-before-a-break",
                    exports_what_comes_before_a_break);
+  g_test_add_func ("/export/tells-no-more-stacks-than-a-log-has-bytes-for",
+                   tells_no_more_stacks_than_a_log_has_bytes_for);
   g_test_add_func ("/export/output/leaves-a-file-as-it-was", leaves_a_file_as_it_was);
   g_test_add_func ("/export/chrome/slices-survive-any-time", survives_any_time);
   g_test_add_func ("/export/chrome/slices-are-made-of-samples", makes_slices_of_samples);
