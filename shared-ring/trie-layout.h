@@ -60,6 +60,13 @@ typedef enum
   SONDE_TRIE_EXACT = 3, /* all are, and time of one's own is kept apart */
 } SondeTrieMode;
 
+/* What a tick is. */
+typedef enum
+{
+  SONDE_TRIE_COUNTER = 1,     /* of the processor: TSC, or CNTVCT_EL0 */
+  SONDE_TRIE_NANOSECONDS = 2, /* of CLOCK_MONOTONIC */
+} SondeTrieClock;
+
 typedef struct
 {
   uint64_t magic;
@@ -82,7 +89,9 @@ typedef struct
   uint32_t n_slots;      /* may be more than there are, for whoever was refused */
   uint32_t n_slabs;      /* the same */
   uint64_t lost_threads; /* calls of threads that got no slot */
-  uint64_t padding_3[6];
+  uint32_t owner;        /* the pid, of its own, of the process that has taken the region */
+  uint32_t clock;        /* SondeTrieClock, of that one */
+  uint64_t padding_3[5];
 } SondeTrieHeader;
 
 typedef enum
@@ -226,6 +235,7 @@ static_assert (offsetof (SondeTrieHeader, timed_from_ticks) == 80,
 static_assert (offsetof (SondeTrieHeader, n_slots) == 128, "SondeTrieHeader.n_slots is misplaced");
 static_assert (offsetof (SondeTrieHeader, lost_threads) == 136,
                "SondeTrieHeader.lost_threads is misplaced");
+static_assert (offsetof (SondeTrieHeader, owner) == 144, "SondeTrieHeader.owner is misplaced");
 static_assert (sizeof (SondeTrieSlot) == 128, "a slot is two lines");
 static_assert (offsetof (SondeTrieSlot, calls) == 24, "SondeTrieSlot.calls is misplaced");
 static_assert (offsetof (SondeTrieSlot, lost_stacks) == 96,

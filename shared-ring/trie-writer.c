@@ -406,16 +406,24 @@ find_stack (SondeTrieWriter *self, uint64_t sp, SondeTrieRange *range)
       || sp - range->lo >= range->size_bytes)
     *range = (SondeTrieRange){ sp & ~UNKNOWN_STACK_MASK, 2 * (UNKNOWN_STACK_MASK + 1) };
 
-  /* A stack grows: it is the same. */
+  /* A stack grows, downwards. Others may be in the same mapping. */
   for (uint32_t i = 0; i < MAX_STACKS; i++)
     {
       SondeTrieRange *known = &self->stacks[i].range;
+      uint64_t end = range->lo + range->size_bytes;
 
-      if (known->lo < range->lo + range->size_bytes && range->lo < known->lo + known->size_bytes)
+      if (known->size_bytes == 0 || known->lo >= end || known->lo < range->lo)
+        continue;
+      if (known->lo + known->size_bytes == end)
         {
           *known = *range;
           return &self->stacks[i];
         }
+      if (known->lo > sp)
+        range->size_bytes = known->lo - range->lo;
+      else
+        *range = (SondeTrieRange){ known->lo + known->size_bytes,
+                                   end - known->lo - known->size_bytes };
     }
   return choose_stack (self);
 }

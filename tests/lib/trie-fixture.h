@@ -79,7 +79,7 @@ typedef const char *(*TrieName) (guint64 function);
 typedef struct
 {
   GHashTable *paths; /* node → its path */
-  GPtrArray *lines;
+  GHashTable *sums;  /* path → its calls */
   TrieName name;
 } TrieText;
 
@@ -103,7 +103,16 @@ trie_add_line (const SondeTrieChange *change, const SondeTrieTimes *times, void 
 
   g_hash_table_insert (text->paths, GUINT_TO_POINTER (change->node), path);
   if (change->calls > 0)
-    g_ptr_array_add (text->lines, g_strdup_printf ("%s %" G_GUINT64_FORMAT, path, change->calls));
+    {
+      guint64 *sum = g_hash_table_lookup (text->sums, path);
+
+      if (sum == NULL)
+        {
+          sum = g_new0 (guint64, 1);
+          g_hash_table_insert (text->sums, g_strdup (path), sum);
+        }
+      *sum += change->calls;
+    }
 }
 
 static inline gint
@@ -112,22 +121,26 @@ trie_compare_lines (gconstpointer a, gconstpointer b)
   return strcmp (*(char *const *) a, *(char *const *) b);
 }
 
-/* A line for each path that was called: its functions, and how often. Those of all slots, sorted.
- */
+/* A line for each path that was called: its functions, and how often, in all slots. Sorted. */
 static inline char *
 trie_reader_print (SondeTrieReader *reader, TrieName name)
 {
   TrieText text = { g_hash_table_new_full (NULL, NULL, NULL, g_free),
-                    g_ptr_array_new_with_free_func (g_free), name };
-  char *joined;
+                    g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free), name };
+  g_autoptr (GPtrArray) lines = g_ptr_array_new_with_free_func (g_free);
+  GHashTableIter iter;
+  gpointer path, sum;
 
   sonde_trie_reader_tell_all (reader, trie_add_line, &text);
-  g_ptr_array_sort (text.lines, trie_compare_lines);
-  g_ptr_array_add (text.lines, NULL);
-  joined = g_strjoinv ("\n", (char **) text.lines->pdata);
-  g_ptr_array_unref (text.lines);
+  g_hash_table_iter_init (&iter, text.sums);
+  while (g_hash_table_iter_next (&iter, &path, &sum))
+    g_ptr_array_add (lines,
+                     g_strdup_printf ("%s %" G_GUINT64_FORMAT, (char *) path, *(guint64 *) sum));
+  g_ptr_array_sort (lines, trie_compare_lines);
+  g_ptr_array_add (lines, NULL);
   g_hash_table_unref (text.paths);
-  return joined;
+  g_hash_table_unref (text.sums);
+  return g_strjoinv ("\n", (char **) lines->pdata);
 }
 
 static inline void
