@@ -238,6 +238,24 @@ closed_descriptors_do_no_harm (gconstpointer data)
   clear_run (&made);
 }
 
+static void
+confined_programs_live (gconstpointer data)
+{
+  Run strict = run (data, "confined", SONDE_TRIE_AUTO, MIB);
+  Run filtered = run (data, "filtered", SONDE_TRIE_AUTO, MIB);
+
+  g_assert_cmpuint (sum_paths (strict.text, "confined mid leaf"), >=, 1);
+  if (strict.counts.lost_threads > 0)
+    g_assert_cmpuint (strict.counts.lost_threads, ==, 3000);
+  g_assert_cmpuint (strict.counts.unmatched, ==, 0);
+  g_assert_cmpuint (sum_paths (filtered.text, "filtered mid leaf"), >=, 1);
+  /* The thread's: itself, and the three that it calls. */
+  if (sum_paths (filtered.text, "filtered mid leaf") == 2)
+    g_assert_cmpuint (filtered.counts.lost_threads, ==, 4);
+  clear_run (&strict);
+  clear_run (&filtered);
+}
+
 /* A program that is given what is no region runs as if it were not traced. */
 static void
 what_is_no_region_does_no_harm (gconstpointer data)
@@ -294,6 +312,7 @@ main (int argc, char *argv[])
     { "handlers-that-interrupt-hooks-are-counted", handlers_that_interrupt_hooks_are_counted },
     { "threads-one-by-one-share-a-trie", threads_one_by_one_share_a_trie },
     { "closed-descriptors-do-no-harm", closed_descriptors_do_no_harm },
+    { "confined-programs-live", confined_programs_live },
     { "what-is-no-region-does-no-harm", what_is_no_region_does_no_harm },
     { "a-region-is-of-one-process", a_region_is_of_one_process },
   };

@@ -2,13 +2,18 @@
 /* A program that does unusual things, built so that each of its functions calls hooks: for
  * test-tracer. Its first argument says what; it prints its functions, and what it counted. */
 #include <alloca.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -261,6 +266,14 @@ extern "C"
     pthread_exit (NULL);
   }
 
+  /* pthread_exit() would load a library. */
+  KEPT void *
+  thread_that_returns (void *data)
+  {
+    mid (1);
+    return NULL;
+  }
+
   KEPT void
   threads ()
   {
@@ -298,6 +311,42 @@ extern "C"
     pthread_join (id, NULL);
   }
 
+  /* Strict mode: four system calls are left, and another one is the end. */
+  KEPT void
+  confined ()
+  {
+    mid (1);
+    fflush (stdout);
+    if (prctl (PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0) < 0)
+      return;
+    for (unsigned i = 0; i < N; i++)
+      mid (i);
+    syscall (SYS_exit, 0);
+  }
+
+  /* A filter that ends who opens a file; a thread's first call would. */
+  KEPT void
+  filtered ()
+  {
+    static const struct sock_filter rules[] = {
+      { BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof (struct seccomp_data, nr) },
+      { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_openat },
+      { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS },
+      { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
+    };
+    const struct sock_fprog program
+        = { sizeof rules / sizeof *rules, (struct sock_filter *) rules };
+    pthread_t id;
+
+    mid (1);
+    if (prctl (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+        || syscall (SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+      return;
+    mid (1);
+    pthread_create (&id, NULL, thread_that_returns, NULL);
+    pthread_join (id, NULL);
+  }
+
   HIDDEN static void
   say (const char *name, void *function)
   {
@@ -316,11 +365,33 @@ extern "C"
       const char *name;
       void *function;
     } rows[] = {
-      ROW (calls),          ROW (jumps),      ROW (throws),   ROW (allocas), ROW (handlers),
-      ROW (interrupts),     ROW (contexts),   ROW (forks),    ROW (threads), ROW (many_threads),
-      ROW (no_descriptors), ROW (leaf),       ROW (leaf2),    ROW (mid),     ROW (sink),
-      ROW (jump_once),      ROW (throw_once), ROW (allocate), ROW (handle),  ROW (raise_once),
-      ROW (give_way),       ROW (coroutine),  ROW (resume),   ROW (thread),
+      ROW (calls),
+      ROW (jumps),
+      ROW (throws),
+      ROW (allocas),
+      ROW (handlers),
+      ROW (interrupts),
+      ROW (contexts),
+      ROW (forks),
+      ROW (threads),
+      ROW (many_threads),
+      ROW (confined),
+      ROW (filtered),
+      ROW (thread_that_returns),
+      ROW (no_descriptors),
+      ROW (leaf),
+      ROW (leaf2),
+      ROW (mid),
+      ROW (sink),
+      ROW (jump_once),
+      ROW (throw_once),
+      ROW (allocate),
+      ROW (handle),
+      ROW (raise_once),
+      ROW (give_way),
+      ROW (coroutine),
+      ROW (resume),
+      ROW (thread),
     };
     setvbuf (stdout, NULL, _IOFBF, 65536);
 

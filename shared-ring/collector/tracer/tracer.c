@@ -32,6 +32,7 @@ static SondeTrie *trie;
 static pthread_key_t key;
 static uint32_t state;
 static uint32_t generation; /* that @trie is of */
+static bool is_confined;
 
 static uint64_t
 read_nanoseconds (void)
@@ -66,32 +67,52 @@ has_counter (void)
 #endif
 }
 
+/* The thread gets no other one. */
+static void
+give_up (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+  SondeTrieWriter *writer = sonde_tracer_get ();
+
+  self->is_busy = 1;
+  self->writer = NULL;
+  sonde_ring_signal_fence ();
+  if (writer != NULL)
+    sonde_trie_leave_writer (writer);
+}
+
 /* Of keys' destructors it waits for the last round, since others' may call functions. */
 static void
 end_thread (void *data)
 {
-  SondeTracerThread *self = &sonde_tracer_thread;
   uintptr_t n_rounds = (uintptr_t) data;
 
   if (n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS
       && pthread_setspecific (key, (void *) (n_rounds + 1)) == 0)
     return;
-  if (self->writer != NULL && sonde_tracer_get () == self->writer)
-    {
-      SondeTrieWriter *writer = self->writer;
+  give_up ();
+}
 
-      self->is_busy = 1;
-      self->writer = NULL;
-      sonde_ring_signal_fence ();
-      sonde_trie_leave_writer (writer);
-    }
+void
+sonde_tracer_confine (bool is_clockless)
+{
+  sonde_ring_store_relaxed (&is_confined, true);
+  if (is_clockless)
+    give_up ();
+}
+
+/* A SondeTrieUser's. */
+static bool
+find_stack (uint64_t sp, SondeTrieRange *range)
+{
+  return !sonde_ring_load_relaxed (&is_confined) && sonde_stack_finder_find (sp, range);
 }
 
 /* Its owner is whoever is first: a region is of one process. */
 static int
 take_region (int fd, SondeTrie **taken)
 {
-  SondeTrieUser user = { .find_stack = sonde_stack_finder_find };
+  SondeTrieUser user = { .find_stack = find_stack };
   SondeTrieMemory memory;
   uint32_t nobody = 0;
   int r = sonde_trie_memory_map (fd, &memory);
@@ -155,7 +176,7 @@ sonde_tracer_start_thread (uint64_t sp)
 
   if (sonde_ring_load_acquire (&state) != TRACED || sonde_fork_guard_generation () != generation)
     return NULL;
-  if (self->is_busy)
+  if (self->is_busy || sonde_ring_load_relaxed (&is_confined))
     {
       sonde_trie_lose (trie);
       return NULL;

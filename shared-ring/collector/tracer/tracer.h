@@ -29,6 +29,11 @@ extern _Thread_local SondeTracerThread sonde_tracer_thread
 /* Whether this process may have a region. */
 extern bool sonde_tracer_is_on __attribute__ ((visibility ("hidden")));
 
+/* The program is about to close itself by seccomp: no system call is made from here on. What would
+ * need one, as a thread's first call, is counted as lost. @is_clockless: the calling thread may not
+ * read the time either, so that its calls are lost, too. */
+void sonde_tracer_confine (bool is_clockless);
+
 /* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
 SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
 
