@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Gives each thread of a traced program the writer of its calls, when it first calls. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared-ring/fork-guard.h"
+#include "shared-ring/trie-writer.h"
+
+/**
+ * SECTION: tracer
+ *
+ * The region of the process is a descriptor that it inherited, whose number is in the environment
+ * variable SONDE_TRACE_FD. It is taken by one process and once: neither children of fork() nor what
+ * it executes is traced. Who calls before that is known, while a thread gets its writer, or behind
+ * its thread's end, is counted as lost.
+ */
+typedef struct
+{
+  SondeTrieWriter *writer; /* NULL: none */
+  uint32_t generation;     /* of the process that it is of */
+  uint32_t is_busy;        /* it is being made, or the thread has ended */
+} SondeTracerThread;
+
+extern _Thread_local SondeTracerThread sonde_tracer_thread
+    __attribute__ ((visibility ("hidden"), tls_model ("initial-exec")));
+
+/* Whether this process may have a region. */
+extern bool sonde_tracer_is_on __attribute__ ((visibility ("hidden")));
+
+/* The program is about to close itself by seccomp: no system call is made from here on. What would
+ * need one, as a thread's first call, is counted as lost. @is_clockless: the calling thread may not
+ * read the time either, so that its calls are lost, too. */
+void sonde_tracer_confine (bool is_clockless);
+
+/* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
+SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
+
+/* The calling thread's, if there is one: a child of fork() or clone() has none of its parent's. */
+static inline SondeTrieWriter *
+sonde_tracer_get (void)
+{
+  const SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (__builtin_expect (self->writer == NULL, 0))
+    return NULL;
+  return __builtin_expect (self->generation == sonde_fork_guard_generation (), 1) ? self->writer
+                                                                                  : NULL;
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a traced call costs: trace.py BARE INSTRUMENTED TRACER
+
+Loads of next to nothing, built without and with -finstrument-functions; the second one with glibc's own hooks, with the
+tracer that has no region (idle), and with one in each of its modes. ns of entry and exit together, the least of some
+turns, for what disturbs a program only makes it slower.
+"""
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+
+CALLS = 10_000_000
+TURNS = 5
+MIB = 1 << 20
+# Of trie-layout.h.
+MAGIC, SLAB = 0x5452494550415448, 16384
+MODES = {'count': 1, 'auto': 2, 'exact': 3}
+
+
+def make_region(mode, size=64 * MIB):
+    """The descriptor of what the profiler makes: a sealed memfd with its header."""
+    fd = os.memfd_create('sonde-trie', os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    slots = min(max(size // (2 * SLAB), 8), 4096)
+    slabs_at = (4096 + slots * 128 + SLAB - 1) // SLAB * SLAB
+    os.pwrite(fd, struct.pack('<QIIIII', MAGIC, 1, size // 64, slots, slabs_at // 64, (size - slabs_at) // SLAB), 0)
+    os.pwrite(fd, struct.pack('<IIIIQQ', 1, mode, 64, 4096, 5200, 4000), 64)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
+
+
+def count_slabs(fd):
+    return struct.unpack('<I', os.pread(fd, 4, 132))[0]
+
+
+def run(program, form, tracer=None, mode=None):
+    environment = dict(os.environ)
+    fds = ()
+    if tracer:
+        environment['LD_PRELOAD'] = tracer
+    if mode:
+        fds = (make_region(MODES[mode]),)
+        environment['SONDE_TRACE_FD'] = str(fds[0])
+    output = subprocess.run([program, form, str(CALLS)], env=environment, pass_fds=fds, check=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
+    slabs = count_slabs(fds[0]) if fds else 0
+    for fd in fds:
+        os.close(fd)
+    if mode and slabs < 2:
+        sys.exit(f'{program} was not traced')
+    return float(output)
+
+
+def main():
+    bare, instrumented, tracer = sys.argv[1:]
+    kinds = {'bare': (bare,), 'glibc': (instrumented,), 'idle': (instrumented, tracer)}
+    kinds |= {mode: (instrumented, tracer, mode) for mode in MODES}
+    least = {}
+    for _ in range(TURNS):
+        for form in ('flat', 'deep', 'wide'):
+            for kind, (program, *rest) in kinds.items():
+                ns = run(program, form, *rest)
+                least[kind, form] = min(least.get((kind, form), ns), ns)
+    print('ns a call      flat    deep    wide')
+    for kind in kinds:
+        print(f'{kind:10}' + ''.join(f'{least[kind, form]:8.1f}' for form in ('flat', 'deep', 'wide')))
+    print('bench trace'
+          f' auto_flat_ns={least["auto", "flat"]:.1f} auto_deep_ns={least["auto", "deep"]:.1f}'
+          f' auto_wide_ns={least["auto", "wide"]:.1f} exact_flat_ns={least["exact", "flat"]:.1f}'
+          f' idle_ns={least["idle", "flat"] - least["glibc", "flat"]:.2f}')
+
+
+main()
