@@ -459,19 +459,24 @@ add_dense_log (CaptureBuilder *self)
   SondeHeapSegment header
       = { .version = SONDE_HEAP_LOG_VERSION,
           .tick_ns = 1000,
-          .column_bytes = { 1, 3 * DEEP, 3, 2, 1 + SONDE_HEAP_LOG_MAX_EVENTS, 0 } };
+          .column_bytes = { 2 * DEEP, 3 * DEEP, 3, 2, 1 + SONDE_HEAP_LOG_MAX_EVENTS, 0 } };
   SondeHeapLabel label = { SONDE_HEAP_LABEL_MAGIC, 8, SONDE_HEAP_LOG_MAX_EVENTS, 0 };
   guint8 packed[8192];
 
   g_byte_array_append (plain, (const guint8 *) &header, sizeof header);
-  g_byte_array_append (plain, (const guint8 *) "\x02", 1);
   for (guint i = 0; i < DEEP; i++)
     {
-      const guint8 node[] = { (guint8) (i & 127) | 128, (guint8) (i >> 7), 0 };
+      const guint8 pc[] = { (guint8) (i * 37 & 127) | 128, (guint8) (i * i & 127) };
+
+      g_byte_array_append (plain, pc, sizeof pc);
+    }
+  for (guint i = 0; i < DEEP; i++)
+    {
+      const guint8 node[] = { 0, (guint8) (i & 127) | 128, (guint8) (i >> 7) };
 
       g_byte_array_append (plain, node, sizeof node);
     }
-  g_byte_array_append (plain, (const guint8 *) "\xe8\x07\x09\x0a\x0b\x03", 6);
+  g_byte_array_append (plain, (const guint8 *) "\xd0\x0f\x09\x0a\x0b\x03", 6);
   g_byte_array_set_size (plain, plain->len + SONDE_HEAP_LOG_MAX_EVENTS);
   memset (plain->data + plain->len - SONDE_HEAP_LOG_MAX_EVENTS, 0, SONDE_HEAP_LOG_MAX_EVENTS);
   label.packed_bytes = (uint32_t) ZSTD_compress (
