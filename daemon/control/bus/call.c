@@ -402,8 +402,8 @@ pass_capture (SondeCall *call)
   else if (store == NULL)
     ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (name, call->caller));
   else
-    sonde_capture_store_is_of (store, sonde_caller_uid (call->caller), name, on_capture_found,
-                               call);
+    sonde_capture_store_ask (store, SONDE_STORE_IS_OF, sonde_caller_uid (call->caller), name, 0,
+                             on_capture_found, call);
 }
 
 static void
@@ -431,7 +431,7 @@ pass_list (SondeCall *call, SondeGate gate)
   if (call->sees_all || !is_interactive (call))
     call->run (call);
   else if (gate == SONDE_GATE_LIST_CAPTURES && store != NULL)
-    sonde_capture_store_has_others (store, uid, on_others, call);
+    sonde_capture_store_ask (store, SONDE_STORE_HAS_OTHERS, uid, NULL, 0, on_others, call);
   else if (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid))
     ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
   else

@@ -115,8 +115,8 @@ list_captures (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_list (store, sonde_caller_uid (call->caller), call->sees_all, on_listed,
-                              call);
+    sonde_capture_store_ask (store, SONDE_STORE_LIST, sonde_caller_uid (call->caller), NULL,
+                             call->sees_all != FALSE, on_listed, call);
 }
 
 static void
@@ -134,8 +134,8 @@ open_stored_capture (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_open_stored (store, sonde_caller_uid (call->caller), call->object,
-                                     on_capture_opened, call);
+    sonde_capture_store_ask (store, SONDE_STORE_OPEN_STORED, sonde_caller_uid (call->caller),
+                             call->object, 0, on_capture_opened, call);
 }
 
 static void
@@ -161,8 +161,8 @@ remove_capture (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_remove (store, sonde_caller_uid (call->caller), call->object, on_removed,
-                                call);
+    sonde_capture_store_ask (store, SONDE_STORE_REMOVE, sonde_caller_uid (call->caller),
+                             call->object, 0, on_removed, call);
 }
 
 static void

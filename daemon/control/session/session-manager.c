@@ -415,7 +415,7 @@ static void
 tidy_captures (SondeSessionManager *self, uid_t uid)
 {
   if (self->store != NULL)
-    sonde_capture_store_tidy (self->store, uid, on_tidied, self);
+    sonde_capture_store_ask (self->store, SONDE_STORE_TIDY, uid, NULL, 0, on_tidied, self);
 }
 
 static gboolean

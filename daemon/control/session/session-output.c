@@ -60,8 +60,8 @@ sonde_session_output_create_file (SondeSessionOutput *self,
 {
   self->created = created;
   self->user_data = user_data;
-  self->creating = sonde_capture_store_create (self->store, self->owner_uid, label, session_id,
-                                               on_created, self);
+  self->creating = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->owner_uid, label,
+                                            session_id, on_created, self);
 }
 
 /* @fd: (transfer full): the worker's end. Returns: FALSE with @error */

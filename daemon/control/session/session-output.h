@@ -39,7 +39,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionOutput, sonde_session_output_free)
 
 /* Of an output with a store: has the capture file made. @created: once, unless @self is freed
  * before;
- * @error: as of sonde_capture_store_create() */
+ * @error: as of SONDE_STORE_CREATE */
 void sonde_session_output_create_file (SondeSessionOutput *self,
                                        const char *label,
                                        guint64 session_id,

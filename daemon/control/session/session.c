@@ -347,8 +347,8 @@ sonde_session_open_file (const SondeSession *self,
 {
   if (!sonde_session_is_over (self) || self->output->path == NULL)
     return sonde_session_refuse_state (self, error);
-  sonde_capture_store_reopen (self->output->store, self->facts->owner_uid, self->output->path,
-                              reply, user_data);
+  sonde_capture_store_ask (self->output->store, SONDE_STORE_REOPEN, self->facts->owner_uid,
+                           self->output->path, 0, reply, user_data);
   return TRUE;
 }
 
