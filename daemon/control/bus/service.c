@@ -453,12 +453,6 @@ get_state (SondeCall *call)
 }
 
 static GVariant *
-get_capture_file (SondeCall *call)
-{
-  return g_variant_new_string (sonde_session_capture_file (call->session));
-}
-
-static GVariant *
 get_statistics (SondeCall *call)
 {
   return sonde_session_statistics (call->session);
@@ -491,7 +485,7 @@ static const SondeMember members[] = {
   { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, .fact = "description" },
   { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, .fact = "options" },
   { SONDE_SESSION_INTERFACE, "Rendezvous", SONDE_GATE_USE, .fact = "rendezvous" },
-  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .get = get_capture_file },
+  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .fact = "capture-file" },
   { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, .get = get_statistics },
 };
 

@@ -20,7 +20,6 @@ sonde_session_save (SondeSession *self)
   facts->worker_pid = sonde_peer_pid (self->worker);
   facts->broker_pid = has_broker ? sonde_peer_pid (self->broker) : 0;
   facts->n_additions = has_broker ? g_queue_get_length (&self->additions) : 0;
-  sonde_session_output_record (self->output, facts);
   sonde_session_keeper_keep_record (self->keeper, facts);
 }
 
@@ -75,7 +74,10 @@ restore (SondeSessionRecord *facts,
                                  user_data);
   self->has_started = TRUE;
   self->is_adopted = TRUE;
-  sonde_session_output_restore (self->output, facts);
+  if (facts->capture_file != NULL)
+    sonde_capture_store_hold (
+        store, facts->capture_file,
+        sonde_session_state_is_in (facts->state, SONDE_STATES_OVER) ? 0 : facts->capture_max_bytes);
   return self;
 }
 

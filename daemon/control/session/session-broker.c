@@ -356,7 +356,7 @@ sonde_session_begin (SondeSession *self)
       sonde_session_fail (self, self->lookup_error != NULL ? self->lookup_error : self->no_file);
       return;
     }
-  if (self->output->store != NULL && self->output->path == NULL)
+  if (self->facts->is_lasting && self->facts->capture_file == NULL)
     return;
   sonde_session_step (self, SONDE_STEP_OPEN);
   if (self->group != NULL
@@ -428,13 +428,12 @@ on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
   stream.buffer_size_bytes = self->options->buffer_size_bytes;
   if (self->facts->is_lasting)
     {
-      if (!sonde_session_output_open_file (self->output, self->worker, error))
+      if (!sonde_session_output_open_file (self, error))
         return FALSE;
     }
   else
     {
-      reader = sonde_session_output_open_stream (self->output, self->facts->owner, &stream,
-                                                 self->worker, error);
+      reader = sonde_session_output_open_stream (self, self->facts->owner, &stream, error);
       if (reader < 0)
         return FALSE;
     }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session from inside: shared by session.c, session-broker.c, session-worker.c and
- * session-adoption.c alone. */
+/* One profiling session from inside: shared by the files session*.c but the manager's alone.
+ *
+ * A session of Profile begins with a stream to its owner, one of StartSession with a capture file;
+ * readers come and go. A stream is an AF_UNIX stream socketpair that we make: the worker gets the
+ * writing end, the reader the other one, which nothing can be written to. None of these descriptors
+ * stays with us. */
 #pragma once
 
 #include "daemon/control/peer/peer.h"
 #include "daemon/control/session/session-keeper.h"
-#include "daemon/control/session/session-output.h"
 #include "daemon/control/session/session.h"
 
 struct SondeSession
 {
-  SondeSessionRecord *facts; /* its state, processes, file and sinks: as last written */
+  SondeSessionRecord *facts; /* its state and processes: as last written */
   SondeCaller *owner;        /* held, so that its leaving is noticed */
   SondeOptions *options;
   const SondeSessionHandler *handler;
@@ -20,7 +23,6 @@ struct SondeSession
   GCancellable *lookup; /* of the question to systemd where the unit is, while it is open */
   GError *lookup_error;
   char *group;               /* its answer */
-  GError *no_file;           /* why it cannot be made; NULL: not known yet, or it can */
   gboolean has_started;      /* somebody knows of it */
   gboolean is_adopted;       /* from a sonded before us */
   gboolean is_slowed;        /* its worker records nothing, whatever its state */
@@ -30,18 +32,22 @@ struct SondeSession
   SondePeerLauncher *launcher;
   SondeUnitShare share; /* of its budget; none while the weight is 0 */
   SondePeer *worker;
-  SondePeer *broker;     /* NULL: it is not there yet, or not any more */
-  GQueue additions;      /* calls of AddProcess that it has not answered, in their order */
-  GQueue joins;          /* programs that it has not answered about */
-  guint64 n_joins;       /* that it was asked about */
-  guint64 n_refused;     /* programs that were told no */
-  guint64 n_turned_away; /* connections that were not taken */
-  guint32 n_grown;       /* times that its scope got more processes */
-  guint end;             /* of one that failed without a worker */
-  SondeSessionOutput *output;
-  GPtrArray *stops;          /* GTask: unanswered Stop calls */
-  guint32 n_controls;        /* control sockets that the worker was given */
-  guint32 n_closed_controls; /* of them, those that it has told are closed */
+  SondePeer *broker;           /* NULL: it is not there yet, or not any more */
+  GQueue additions;            /* calls of AddProcess that it has not answered, in their order */
+  GQueue joins;                /* programs that it has not answered about */
+  guint64 n_joins;             /* that it was asked about */
+  guint64 n_refused;           /* programs that were told no */
+  guint64 n_turned_away;       /* connections that were not taken */
+  guint32 n_grown;             /* times that its scope got more processes */
+  guint end;                   /* of one that failed without a worker */
+  SondeCaptureStore *store;    /* NULL: it has no file */
+  SondeStoreRequest *creating; /* of its file; NULL: not yet, or not any more */
+  GError *no_file;             /* why it cannot be made; NULL: not known yet, or it can */
+  int file_fd;                 /* until the worker has it; -1 */
+  GPtrArray *last_readers;     /* char *: who read at its end, and is told of it; NULL: not yet */
+  GPtrArray *stops;            /* GTask: unanswered Stop calls */
+  guint32 n_controls;          /* control sockets that the worker was given */
+  guint32 n_closed_controls;   /* of them, those that it has told are closed */
 
   SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
 
@@ -116,3 +122,21 @@ void sonde_session_lose_broker (SondeSession *self, const char *how);
 void sonde_session_fail (SondeSession *self, const GError *error);
 /* The worker is reaped. */
 void sonde_session_end (SondeSession *self);
+
+/* Hands the new file to the worker, who ends it at capture_max_bytes, at a whole frame.
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
+gboolean sonde_session_output_open_file (SondeSession *self, GError **error);
+/* @reader: unique bus name of who gets it; "" on a private connection
+ * Returns: the reader's end, or -1. Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
+int sonde_session_output_open_stream (SondeSession *self,
+                                      const char *reader,
+                                      const SondeStreamOptions *options,
+                                      GError **error);
+/* The worker has closed a sink. Errors: SONDE_ERROR_FAILED if it never had one of that number */
+gboolean sonde_session_output_closed (SondeSession *self, guint32 sink_id, GError **error);
+/* Of an adopted one: the streams that are open are at most these; of others nobody knows. */
+void sonde_session_output_reconcile (SondeSession *self, const SondeMessageSinks *message);
+/* Who reads is not asked any more: those who do now are told of the end. */
+void sonde_session_output_seal (SondeSession *self);
+/* Nothing is written to the file any more. */
+void sonde_session_output_close (SondeSession *self);

@@ -81,13 +81,12 @@ on_drained (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GE
   return TRUE;
 }
 
+/* Nobody takes frames any more. */
 static void
 stop_if_deserted (SondeSession *self)
 {
-  const char *reason = sonde_session_output_deserted (self->output);
-
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && reason != NULL)
-    sonde_session_stop (self, reason);
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && self->facts->sinks->len == 0)
+    sonde_session_stop (self, self->facts->is_lasting ? "capture-full" : "reader-left");
 }
 
 static gboolean
@@ -96,7 +95,7 @@ on_sink_closed (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds
   const SondeMessageSinkClosed *message = data;
 
   /* The sonded before us may have opened it and told nobody. */
-  if (!sonde_session_output_closed (self->output, message->sink_id, error))
+  if (!sonde_session_output_closed (self, message->sink_id, error))
     {
       if (self->is_adopted)
         g_clear_error (error);
@@ -110,15 +109,13 @@ on_sink_closed (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds
 static gboolean
 on_sinks (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  const SondeMessageSinks *message = data;
-
   if (!self->is_adopted)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
                            "The worker told of its sinks unasked");
       return FALSE;
     }
-  sonde_session_output_reconcile (self->output, message->sink_ids, message->n_sinks);
+  sonde_session_output_reconcile (self, data);
   stop_if_deserted (self);
   return TRUE;
 }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
@@ -157,7 +158,7 @@ sonde_session_end (SondeSession *self)
   g_clear_handle_id (&self->deadline, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
   sonde_session_dismiss_broker (self);
-  sonde_session_output_close (self->output);
+  sonde_session_output_close (self);
   if (self->worker != NULL)
     sonde_audit ("session-ended", self->facts->id, self->facts->owner_uid, self->facts->reason);
   if (self->has_started && self->facts->is_lasting)
@@ -190,7 +191,7 @@ sonde_session_fail (SondeSession *self, const GError *error)
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
   sonde_session_dismiss_broker (self);
-  sonde_session_output_seal (self->output);
+  sonde_session_output_seal (self);
   if (self->facts->reason == NULL
       || !(self->facts->is_broken || g_str_equal (self->facts->reason, "owner-left")))
     {
@@ -333,7 +334,7 @@ sonde_session_open_stream (SondeSession *self,
       sonde_session_refuse_state (self, error);
       return -1;
     }
-  fd = sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
+  fd = sonde_session_output_open_stream (self, reader, options, error);
   if (fd >= 0)
     sonde_session_save (self);
   return fd;
@@ -345,10 +346,10 @@ sonde_session_open_file (const SondeSession *self,
                          gpointer user_data,
                          GError **error)
 {
-  if (!sonde_session_is_over (self) || self->output->path == NULL)
+  if (!sonde_session_is_over (self) || self->facts->capture_file == NULL)
     return sonde_session_refuse_state (self, error);
-  sonde_capture_store_ask (self->output->store, SONDE_STORE_REOPEN, self->facts->owner_uid,
-                           self->output->path, 0, reply, user_data);
+  sonde_capture_store_ask (self->store, SONDE_STORE_REOPEN, self->facts->owner_uid,
+                           self->facts->capture_file, 0, reply, user_data);
   return TRUE;
 }
 
@@ -435,7 +436,8 @@ sonde_session_new_with (SondeSessionRecord *facts,
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_CALLING;
-  self->output = sonde_session_output_new (store, facts->owner_uid);
+  self->store = store;
+  self->file_fd = -1;
   self->stops = g_ptr_array_new_with_free_func (g_object_unref);
   return self;
 }
@@ -487,7 +489,12 @@ sonde_session_free (SondeSession *self)
   g_clear_error (&self->lookup_error);
   g_free (self->group);
   g_clear_pointer (&self->launcher, sonde_peer_launcher_unref);
-  g_clear_pointer (&self->output, sonde_session_output_free);
+  g_clear_pointer (&self->creating, sonde_store_request_cancel);
+  sonde_session_output_close (self);
+  sonde_closer_clear (&self->file_fd);
+  if (self->facts->capture_file != NULL)
+    sonde_capture_store_release (self->store, self->facts->capture_file);
+  g_clear_pointer (&self->last_readers, g_ptr_array_unref);
   g_clear_pointer (&self->stops, g_ptr_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);
@@ -497,10 +504,14 @@ sonde_session_free (SondeSession *self)
 }
 
 static void
-on_file_created (const GError *error, gpointer user_data)
+on_file_created (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
 {
   SondeSession *self = user_data;
 
+  self->creating = NULL;
+  self->file_fd = sonde_steal_fd (&answer->fd);
+  self->facts->capture_file = g_steal_pointer (&answer->path);
+  self->facts->capture_max_bytes = answer->max_bytes;
   self->no_file = error != NULL ? g_error_copy (error) : NULL;
   sonde_session_begin (self);
 }
@@ -548,8 +559,9 @@ sonde_session_start_worker (SondeSession *self, GError **error)
       sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
     }
   if (self->facts->is_lasting)
-    sonde_session_output_create_file (self->output, self->options->label, self->facts->id,
-                                      on_file_created, self);
+    self->creating
+        = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,
+                                   self->options->label, self->facts->id, on_file_created, self);
   return TRUE;
 }
 
@@ -580,7 +592,7 @@ sonde_session_stop (SondeSession *self, const char *reason)
   /* One that cannot be told has gone. */
   if (self->broker != NULL)
     sonde_peer_send_simple (self->broker, SONDE_MESSAGE_CLOSE, NULL);
-  sonde_session_output_seal (self->output);
+  sonde_session_output_seal (self);
   if (!sonde_peer_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
 }
@@ -628,25 +640,6 @@ gboolean
 sonde_session_is_over (const SondeSession *self)
 {
   return sonde_session_is_in (self, SONDE_STATES_OVER);
-}
-
-const char *
-sonde_session_capture_file (const SondeSession *self)
-{
-  return self->output->path != NULL ? self->output->path : "";
-}
-
-GPtrArray *
-sonde_session_listeners (const SondeSession *self)
-{
-  GPtrArray *names = sonde_session_output_readers (self->output);
-  gpointer owner = self->facts->owner;
-
-  if (g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
-    return names;
-  if (!g_ptr_array_find_with_equal_func (names, owner, g_str_equal, NULL))
-    g_ptr_array_insert (names, 0, owner);
-  return names;
 }
 
 const SondeOptions *

@@ -108,8 +108,7 @@ gboolean sonde_session_pause (SondeSession *self, GError **error);
 gboolean sonde_session_resume (SondeSession *self, GError **error);
 
 /* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
- * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of
- * sonde_session_output_open_stream() */
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
 int sonde_session_open_stream (SondeSession *self,
                                const char *reader,
                                const SondeStreamOptions *options,
@@ -165,8 +164,8 @@ gboolean sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
 /* After `ended`: lets go of all but what its properties say and the path of its file. */
 void sonde_session_retire (SondeSession *self);
 
-/* The sheet that says the most of it; state, processes, file and sinks in there are those of the
- * moment when it was last written down. */
+/* The sheet that says the most of it; state and processes in there are those of the moment when it
+ * was last written down. */
 const SondeSessionRecord *sonde_session_facts (const SondeSession *self);
 /* Its targets are taken away once it runs. */
 const SondeOptions *sonde_session_options (const SondeSession *self);
@@ -174,8 +173,6 @@ const SondeOptions *sonde_session_options (const SondeSession *self);
 gboolean sonde_session_has_progress (SondeSession *self);
 /* Finished or failed. */
 gboolean sonde_session_is_over (const SondeSession *self);
-/* "" if it writes none. */
-const char *sonde_session_capture_file (const SondeSession *self);
 /* (transfer container) (element-type utf8): who is told of changes, the owner first if he is there
  */
 GPtrArray *sonde_session_listeners (const SondeSession *self);
