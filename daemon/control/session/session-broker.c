@@ -321,8 +321,7 @@ sonde_session_dismiss_broker (SondeSession *self)
 {
   SondePeer *broker = sonde_session_steal_broker (self);
 
-  if (self->keeper != NULL)
-    sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
+  sonde_session_keeper_forget_peer (&self->keeper, SONDE_PEER_BROKER);
   if (broker != NULL)
     self->handler->dismissed (self, broker, self->user_data);
 }

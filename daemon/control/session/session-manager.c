@@ -589,7 +589,7 @@ adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *l
     {
       g_warning ("Session %" G_GUINT64_FORMAT " cannot be taken over: %s", record->id,
                  error->message);
-      sonde_session_keeper_forget_left (self->fd_store, left);
+      sonde_session_forget_left (self->fd_store, left);
     }
   else if (!sonde_session_has_worker (session))
     keep (self, session);
@@ -607,7 +607,7 @@ sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
   if (self->fd_store != NULL)
     {
       sonde_peer_leavers_adopt (self->leavers);
-      all = sonde_session_keeper_find_left (self->fd_store);
+      all = sonde_session_find_left (self->fd_store);
       for (guint i = 0; i < all->len; i++)
         adopt_one (self, callers, g_ptr_array_index (all, i));
       /* Its owner left with the bus that knew him, or its targets exited while nobody looked. */

@@ -8,8 +8,16 @@
 #pragma once
 
 #include "daemon/control/peer/peer.h"
-#include "daemon/control/session/session-keeper.h"
 #include "daemon/control/session/session.h"
+
+/* What the fd store has of a session. */
+typedef struct
+{
+  SondeFdStore *store; /* NULL: nothing outlives this sonded */
+  guint64 id;
+  guint32 generation; /* of the record in the store; 0: there is none */
+  gboolean has_peer[SONDE_PEER_N_KINDS];
+} SondeSessionKeeper;
 
 struct SondeSession
 {
@@ -49,7 +57,7 @@ struct SondeSession
   guint32 n_controls;          /* control sockets that the worker was given */
   guint32 n_closed_controls;   /* of them, those that it has told are closed */
 
-  SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
+  SondeSessionKeeper keeper;
 
   guint deadline;          /* of the current state */
   guint n_unread;          /* deadlines of it at which something waited to be read */
@@ -107,6 +115,10 @@ void sonde_session_answer_stops (SondeSession *self, const GError *error);
 /* Keeps for the next sonded what the session is now; its connections. */
 void sonde_session_save (SondeSession *self);
 void sonde_session_save_peers (SondeSession *self);
+void sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind);
+void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
+/* All; the record first: without it the rest is nobody's. */
+void sonde_session_keeper_forget (SondeSessionKeeper *self);
 /* FALSE: with INVALID_STATE */
 gboolean sonde_session_refuse_state (const SondeSession *self, GError **error);
 gboolean sonde_session_start_broker (SondeSession *self, GError **error);

@@ -164,12 +164,10 @@ sonde_session_end (SondeSession *self)
   if (self->has_started && self->facts->is_lasting)
     sonde_session_save (self);
   self->handler->ended (self, self->has_started, self->user_data);
-  if (self->keeper == NULL)
-    return;
   /* Once it is told: better twice than never. */
   if (!self->has_started || !self->facts->is_lasting)
-    sonde_session_keeper_forget_record (self->keeper);
-  sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_CAPTURE);
+    sonde_session_keeper_forget_record (&self->keeper);
+  sonde_session_keeper_forget_peer (&self->keeper, SONDE_PEER_CAPTURE);
 }
 
 static gboolean
@@ -465,8 +463,7 @@ sonde_session_new (guint64 id,
   facts->start_time_us = (guint64) g_get_real_time ();
   facts->is_lasting = store != NULL;
   self = sonde_session_new_with (facts, owner, options, store, handler, user_data);
-  if (fd_store != NULL)
-    self->keeper = sonde_session_keeper_new (fd_store, id);
+  self->keeper = (SondeSessionKeeper){ .store = fd_store, .id = id };
   return self;
 }
 
@@ -478,9 +475,7 @@ sonde_session_free (SondeSession *self)
   sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
-  if (self->keeper != NULL)
-    sonde_session_keeper_forget (self->keeper);
-  g_clear_pointer (&self->keeper, sonde_session_keeper_free);
+  sonde_session_keeper_forget (&self->keeper);
   g_clear_pointer (&self->worker, sonde_peer_free);
   sonde_peer_free (sonde_session_steal_broker (self));
   if (self->lookup != NULL)

@@ -9,7 +9,6 @@
 #include "daemon/control/session/rendezvous.h"
 #include "daemon/control/system/caller.h"
 #include "daemon/control/session/capture-store.h"
-#include "daemon/control/session/session-keeper.h"
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
@@ -48,6 +47,28 @@ SondeSession *sonde_session_new (guint64 id,
                                  SondeFdStore *fd_store,
                                  const SondeSessionHandler *handler,
                                  gpointer user_data);
+
+/* A session as a sonded before us has left it. */
+typedef struct
+{
+  SondeSessionRecord *record;
+  guint32 generation;
+  int peer_fds[SONDE_PEER_N_KINDS]; /* -1: none */
+} SondeLeftSession;
+
+/**
+ * sonde_session_find_left:
+ *
+ * Removes from the store parts of what is no session any more, and what cannot be read. Other names
+ * are of leavers (peer-leavers.h).
+ *
+ * Returns: (transfer full) (element-type SondeLeftSession): their descriptors are theirs until
+ * stolen
+ */
+GPtrArray *sonde_session_find_left (SondeFdStore *store);
+/* Removes what cannot be taken over after all. */
+void sonde_session_forget_left (SondeFdStore *store, const SondeLeftSession *left);
+
 /**
  * sonde_session_adopt:
  * @left: its descriptors and its record are taken
