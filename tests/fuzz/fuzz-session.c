@@ -28,12 +28,6 @@ struct SondePeer
   gboolean is_deaf; /* what is sent to it fails */
 };
 
-struct SondeCaller
-{
-  uid_t uid;
-  GCancellable *left;
-};
-
 static struct SondePeer peers[SONDE_PEER_N_KINDS];
 
 SondePeer *
@@ -168,36 +162,6 @@ sonde_caller_ref (SondeCaller *self)
 void
 sonde_caller_unref (SondeCaller *self)
 {
-}
-
-const char *
-sonde_caller_name (const SondeCaller *self)
-{
-  return ":1.1";
-}
-
-const char *
-sonde_caller_bus_id (const SondeCaller *self)
-{
-  return "";
-}
-
-uid_t
-sonde_caller_uid (const SondeCaller *self)
-{
-  return self->uid;
-}
-
-pid_t
-sonde_caller_pid (const SondeCaller *self)
-{
-  return getpid ();
-}
-
-GCancellable *
-sonde_caller_left (const SondeCaller *self)
-{
-  return self->left;
 }
 
 /* --- one session --- */
@@ -419,7 +383,7 @@ take_step (Story *story, unsigned step)
       peers[SONDE_PEER_BROKER].is_deaf = TRUE;
       break;
     case STEP_OWNER_LEAVES:
-      g_cancellable_cancel (sonde_caller_left (story->session->owner));
+      g_cancellable_cancel (story->session->owner->left);
       sonde_session_stop (story->session, "owner-left");
       break;
     case STEP_GONE:
@@ -526,7 +490,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   Input input = { data, size };
   unsigned how = input_take_byte (&input);
   g_autoptr (GCancellable) left = g_cancellable_new ();
-  struct SondeCaller caller = { how & 4 ? getuid () + 1 : getuid (), left };
+  char name[] = ":1.1";
+  SondeCaller caller = { .name = name,
+                         .bus_id = "",
+                         .uid = how & 4 ? getuid () + 1 : getuid (),
+                         .pid = getpid (),
+                         .left = left };
   Story story = { 0 };
   unsigned before;
 

@@ -197,7 +197,7 @@ answer (Question *self, const char *why_not)
 {
   g_autoptr (GTask) task = g_steal_pointer (&self->task);
 
-  g_clear_signal_handler (&self->left_handler, sonde_caller_left (self->caller));
+  g_clear_signal_handler (&self->left_handler, self->caller->left);
   g_clear_handle_id (&self->timeout, g_source_remove);
   if (why_not == NULL)
     g_task_return_boolean (task, TRUE);
@@ -340,8 +340,7 @@ put (gpointer user_data)
   self->number = ++self->authority->n_put;
   id = g_strdup_printf ("%" G_GUINT64_FORMAT, self->number);
   g_variant_builder_init (&subject, G_VARIANT_TYPE_VARDICT);
-  g_variant_builder_add (&subject, "{sv}", "name",
-                         g_variant_new_string (sonde_caller_name (self->caller)));
+  g_variant_builder_add (&subject, "{sv}", "name", g_variant_new_string (self->caller->name));
   call_polkit (self->authority, "CheckAuthorization",
                g_variant_new ("((sa{sv})s@a{ss}us)", "system-bus-name", &subject, self->action,
                               self->details, self->is_interactive ? 1 : 0, id),
@@ -391,12 +390,11 @@ ask (SondeAuthority *self,
   question->action = g_strdup (action);
   question->details = g_variant_ref (details);
   question->is_interactive = is_interactive;
-  question->left_handler = g_signal_connect (sonde_caller_left (caller), "cancelled",
-                                             G_CALLBACK (on_caller_left), question);
+  question->left_handler
+      = g_signal_connect (caller->left, "cancelled", G_CALLBACK (on_caller_left), question);
   start_timeout (question);
   question->queue = is_interactive ? self->dialogs : self->others;
-  question->place
-      = sonde_question_queue_enter (question->queue, sonde_caller_uid (caller), question);
+  question->place = sonde_question_queue_enter (question->queue, caller->uid, question);
   sonde_question_queue_advance (question->queue);
 }
 
@@ -413,9 +411,9 @@ sonde_authority_check_async (SondeAuthority *self,
   g_autoptr (GVariant) owned = g_variant_ref_sink (details);
 
   g_task_set_source_tag (task, sonde_authority_check_async);
-  if (self->connection == NULL || sonde_caller_uid (caller) == 0)
+  if (self->connection == NULL || caller->uid == 0)
     g_task_return_boolean (task, TRUE);
-  else if (g_cancellable_is_cancelled (sonde_caller_left (caller)))
+  else if (g_cancellable_is_cancelled (caller->left))
     g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "Action %s: %s", action,
                              HAS_LEFT);
   else

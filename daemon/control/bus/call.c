@@ -80,8 +80,7 @@ record_refusal (SondeCall *self, const char *why_not)
       "%s%s%s%s: %s", self->member->handler == NULL ? "property " : "", self->member->name,
       self->object != NULL ? " of " : "", self->object != NULL ? self->object : "", why_not);
 
-  sonde_refusals_record (self->bus->refusals, self->session_id, sonde_caller_uid (self->caller),
-                         detail);
+  sonde_refusals_record (self->bus->refusals, self->session_id, self->caller->uid, detail);
 }
 
 void
@@ -136,8 +135,8 @@ add_number (GVariantBuilder *builder, const char *key, guint64 value)
 static void
 add_caller (GVariantBuilder *builder, const SondeCaller *caller)
 {
-  if (sonde_caller_pid (caller) > 0)
-    add_number (builder, "client-pid", (guint64) sonde_caller_pid (caller));
+  if (caller->pid > 0)
+    add_number (builder, "client-pid", (guint64) caller->pid);
 }
 
 /* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
@@ -239,7 +238,7 @@ is_interactive (const SondeCall *call)
 static gboolean
 is_all_powerful (const SondeCall *call)
 {
-  return call->bus->is_peer || sonde_caller_uid (call->caller) == 0;
+  return call->bus->is_peer || call->caller->uid == 0;
 }
 
 static void
@@ -270,7 +269,7 @@ on_answer (GObject *source, GAsyncResult *result, gpointer user_data)
   gboolean is_allowed = sonde_authority_check_finish (call->bus->authority, result, &error);
 
   /* A yes for somebody who is not there any more is none: nobody would end what it starts. */
-  if (is_allowed && g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
+  if (is_allowed && g_cancellable_is_cancelled (call->caller->left))
     {
       is_allowed = FALSE;
       g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
@@ -348,7 +347,7 @@ static void
 pass_session (SondeCall *call, SondeGate gate)
 {
   SondeSessionManager *manager = call->bus->manager;
-  uid_t uid = sonde_caller_uid (call->caller);
+  uid_t uid = call->caller->uid;
   const SondeSession *session;
 
   call->session_id = parse_session_path (sd_bus_message_get_path (call->message));
@@ -402,8 +401,8 @@ pass_capture (SondeCall *call)
   else if (store == NULL)
     ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (name, call->caller));
   else
-    sonde_capture_store_ask (store, SONDE_STORE_IS_OF, sonde_caller_uid (call->caller), name, 0,
-                             on_capture_found, call);
+    sonde_capture_store_ask (store, SONDE_STORE_IS_OF, call->caller->uid, name, 0, on_capture_found,
+                             call);
 }
 
 static void
@@ -425,7 +424,7 @@ pass_list (SondeCall *call, SondeGate gate)
 {
   SondeSessionManager *manager = call->bus->manager;
   SondeCaptureStore *store = sonde_session_manager_store (manager);
-  uid_t uid = sonde_caller_uid (call->caller);
+  uid_t uid = call->caller->uid;
 
   call->sees_all = is_all_powerful (call);
   if (call->sees_all || !is_interactive (call))

@@ -65,7 +65,7 @@ list_sessions (SondeCall *call)
       uid_t uid = sonde_session_facts (session)->owner_uid;
       g_autofree char *path = session_path (sonde_session_facts (session)->id);
 
-      if (call->sees_all || uid == sonde_caller_uid (call->caller))
+      if (call->sees_all || uid == call->caller->uid)
         g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
                                sonde_session_state_name (session),
                                sonde_session_facts (session)->start_time_us,
@@ -115,7 +115,7 @@ list_captures (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_ask (store, SONDE_STORE_LIST, sonde_caller_uid (call->caller), NULL,
+    sonde_capture_store_ask (store, SONDE_STORE_LIST, call->caller->uid, NULL,
                              call->sees_all != FALSE, on_listed, call);
 }
 
@@ -134,8 +134,8 @@ open_stored_capture (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_ask (store, SONDE_STORE_OPEN_STORED, sonde_caller_uid (call->caller),
-                             call->object, 0, on_capture_opened, call);
+    sonde_capture_store_ask (store, SONDE_STORE_OPEN_STORED, call->caller->uid, call->object, 0,
+                             on_capture_opened, call);
 }
 
 static void
@@ -149,8 +149,7 @@ on_removed (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
       sonde_call_fail (call, error);
       return;
     }
-  detail = g_strdup_printf ("%s: asked for by uid %u", call->object,
-                            (guint) sonde_caller_uid (call->caller));
+  detail = g_strdup_printf ("%s: asked for by uid %u", call->object, (guint) call->caller->uid);
   sonde_audit ("capture-removed", 0, answer->owner_uid, detail);
   sonde_call_return (call, NULL, NULL);
 }
@@ -161,8 +160,8 @@ remove_capture (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_ask (store, SONDE_STORE_REMOVE, sonde_caller_uid (call->caller),
-                             call->object, 0, on_removed, call);
+    sonde_capture_store_ask (store, SONDE_STORE_REMOVE, call->caller->uid, call->object, 0,
+                             on_removed, call);
 }
 
 static void
@@ -245,8 +244,7 @@ open_capture (SondeCall *call)
     }
   else
     {
-      fd = sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
-                                      &error);
+      fd = sonde_session_open_stream (call->session, call->caller->name, &options, &error);
       if (fd < 0)
         sonde_call_fail (call, error);
       else
@@ -283,8 +281,7 @@ add_process (SondeCall *call)
   g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
 
   if (targets != NULL
-      && sonde_session_manager_check_addition (call->bus->manager, sonde_caller_uid (call->caller),
-                                               &error))
+      && sonde_session_manager_check_addition (call->bus->manager, call->caller->uid, &error))
     sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
   else
     sonde_call_fail (call, error);

@@ -388,7 +388,7 @@ on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   SondeMessageAsk ask = { .header.type = SONDE_MESSAGE_ASK,
                           .version = SONDE_MESSAGE_VERSION,
                           .owner_uid = self->facts->owner_uid,
-                          .owner_pid = sonde_caller_pid (self->owner),
+                          .owner_pid = self->owner->pid,
                           .asked = self->options->asked };
 
   if (message->version != SONDE_MESSAGE_VERSION)

@@ -372,6 +372,6 @@ sonde_session_stop_if_deserted (SondeSession *self)
 {
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     return;
-  if (!self->facts->is_lasting && g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
+  if (!self->facts->is_lasting && g_cancellable_is_cancelled (self->owner->left))
     sonde_session_stop (self, "owner-left");
 }

@@ -743,7 +743,7 @@ sonde_session_manager_start_async (SondeSessionManager *self,
 {
   g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
   SondeSession *session;
-  uid_t owner_uid = sonde_caller_uid (owner);
+  uid_t owner_uid = owner->uid;
   GError *error = NULL;
 
   g_task_set_source_tag (task, sonde_session_manager_start_async);

@@ -153,7 +153,7 @@ sonde_session_listeners (const SondeSession *self)
       names = g_ptr_array_new ();
       g_ptr_array_extend (names, self->last_readers, NULL, NULL);
     }
-  if (!g_cancellable_is_cancelled (sonde_caller_left (self->owner))
+  if (!g_cancellable_is_cancelled (self->owner->left)
       && !g_ptr_array_find_with_equal_func (names, owner, g_str_equal, NULL))
     g_ptr_array_insert (names, 0, owner);
   return names;

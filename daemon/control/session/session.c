@@ -454,10 +454,10 @@ sonde_session_new (guint64 id,
 
   facts->protocol = SONDE_MESSAGE_VERSION;
   facts->id = id;
-  facts->bus_id = g_strdup (sonde_caller_bus_id (owner));
-  facts->owner = g_strdup (sonde_caller_name (owner));
-  facts->owner_uid = sonde_caller_uid (owner);
-  facts->owner_pid = sonde_caller_pid (owner);
+  facts->bus_id = g_strdup (owner->bus_id);
+  facts->owner = g_strdup (owner->name);
+  facts->owner_uid = owner->uid;
+  facts->owner_pid = owner->pid;
   facts->options = g_variant_ref_sink (sonde_options_to_variant (options));
   facts->description = sonde_options_describe (options);
   facts->start_time_us = (guint64) g_get_real_time ();
