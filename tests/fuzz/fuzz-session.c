@@ -365,10 +365,10 @@ take_step (Story *story, unsigned step)
       sonde_session_stop_async (story->session, on_stopped, story);
       break;
     case STEP_PAUSE:
-      sonde_session_pause (story->session, NULL);
+      sonde_session_switch (story->session, SONDE_STEP_PAUSE, NULL);
       break;
     case STEP_RESUME:
-      sonde_session_resume (story->session, NULL);
+      sonde_session_switch (story->session, SONDE_STEP_RESUME, NULL);
       break;
     case STEP_ABORT:
       sonde_session_abort (story->session, "aborted");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sessions that a sonded has left, whose workers have ended meanwhile. */
-#include "daemon/control/session/session.h"
+#include "daemon/control/session/session-private.h"
 
 #include <gio/gunixsocketaddress.h>
 #include <string.h>
@@ -218,7 +218,7 @@ failed_one_with_a_worker_is_told_again (Fixture *fixture, gconstpointer data)
 {
   SondeSession *session = adopt (fixture, make_record (SONDE_STATE_FAILED), FALSE);
 
-  g_assert_true (sonde_session_has_worker (session));
+  g_assert_true (session->worker != NULL);
   assert_told_once (fixture);
   sonde_session_free (session);
 }

@@ -125,18 +125,12 @@ add (GVariantBuilder *builder, const char *key, const char *value)
 }
 
 static void
-add_number (GVariantBuilder *builder, const char *key, guint64 value)
-{
-  g_autofree char *text = g_strdup_printf ("%" G_GUINT64_FORMAT, value);
-
-  add (builder, key, text);
-}
-
-static void
 add_caller (GVariantBuilder *builder, const SondeCaller *caller)
 {
+  g_autofree char *pid = g_strdup_printf ("%d", (int) caller->pid);
+
   if (caller->pid > 0)
-    add_number (builder, "client-pid", (guint64) caller->pid);
+    add (builder, "client-pid", pid);
 }
 
 /* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
@@ -200,29 +194,18 @@ describe_start (const SondeOptions *options, const SondeCaller *caller)
   return g_variant_builder_end (&builder);
 }
 
-/* Of a stored one. */
+/* A stored capture, or else a session, alike whether or not there is one of that number. */
 static GVariant *
-describe_capture (const char *name, const SondeCaller *caller)
+describe_other (const SondeCall *call, const char *capture)
 {
+  g_autofree char *session = g_strdup_printf ("%" G_GUINT64_FORMAT, call->session_id);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
-  add (&builder, "what", "what another user has profiled");
-  add (&builder, "capture", name);
-  add_caller (&builder, caller);
-  return g_variant_builder_end (&builder);
-}
-
-/* Alike whether or not there is such a session. */
-static GVariant *
-describe_session (guint64 session_id, const SondeCaller *caller)
-{
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
-  add (&builder, "what", "what another user profiles");
-  add_number (&builder, "session", session_id);
-  add_caller (&builder, caller);
+  add (&builder, "what",
+       capture != NULL ? "what another user has profiled" : "what another user profiles");
+  add (&builder, capture != NULL ? "capture" : "session", capture != NULL ? capture : session);
+  add_caller (&builder, call->caller);
   return g_variant_builder_end (&builder);
 }
 
@@ -366,7 +349,7 @@ pass_session (SondeCall *call, SondeGate gate)
        session != NULL && gate == SONDE_GATE_USE
            ? sonde_action_to_use (sonde_session_options (session))
            : SONDE_ACTION_MANAGE_SESSIONS,
-       describe_session (call->session_id, call->caller));
+       describe_other (call, NULL));
 }
 
 static void
@@ -379,7 +362,7 @@ on_capture_found (SondeStoreAnswer *answer, const GError *error, gpointer user_d
   else if (answer->is_so)
     call->run (call);
   else
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (call->object, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, call->object));
 }
 
 static void
@@ -399,7 +382,7 @@ pass_capture (SondeCall *call)
   if (is_all_powerful (call))
     call->run (call);
   else if (store == NULL)
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (name, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, name));
   else
     sonde_capture_store_ask (store, SONDE_STORE_IS_OF, call->caller->uid, name, 0, on_capture_found,
                              call);
@@ -413,7 +396,7 @@ on_others (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
   if (error != NULL)
     sonde_call_fail (call, error);
   else if (answer->is_so)
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, NULL));
   else
     call->run (call);
 }
@@ -432,7 +415,7 @@ pass_list (SondeCall *call, SondeGate gate)
   else if (gate == SONDE_GATE_LIST_CAPTURES && store != NULL)
     sonde_capture_store_ask (store, SONDE_STORE_HAS_OTHERS, uid, NULL, 0, on_others, call);
   else if (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid))
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, NULL));
   else
     call->run (call);
 }

@@ -18,21 +18,14 @@ session_path (guint64 id)
 }
 
 static void
-on_started (GObject *source, GAsyncResult *result, gpointer user_data)
+on_started (guint64 id, int capture_fd, const GError *error, gpointer user_data)
 {
   SondeCall *call = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *path = NULL;
-  int capture_fd = -1;
-  guint64 id = sonde_session_manager_start_finish (call->bus->manager, result, &capture_fd, &error);
+  g_autofree char *path = session_path (id);
 
-  if (id == 0)
-    {
-      sonde_call_fail (call, error);
-      return;
-    }
-  path = session_path (id);
-  if (capture_fd >= 0)
+  if (error != NULL)
+    sonde_call_fail (call, error);
+  else if (capture_fd >= 0)
     sonde_call_return_fd (call, g_variant_new ("(oh)", path, 0), capture_fd);
   else
     sonde_call_return (call, g_variant_new ("(o)", path), NULL);
@@ -41,15 +34,15 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 profile (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->bus->manager, call->caller,
-                                     g_steal_pointer (&call->options), FALSE, on_started, call);
+  sonde_session_manager_start (call->bus->manager, call->caller, g_steal_pointer (&call->options),
+                               FALSE, on_started, call);
 }
 
 static void
 start_session (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->bus->manager, call->caller,
-                                     g_steal_pointer (&call->options), TRUE, on_started, call);
+  sonde_session_manager_start (call->bus->manager, call->caller, g_steal_pointer (&call->options),
+                               TRUE, on_started, call);
 }
 
 static void
@@ -183,11 +176,12 @@ stop (SondeCall *call)
   sonde_session_stop_async (call->session, on_stopped, call);
 }
 
-/* @is_done: with @error set if not */
 static void
-answer (SondeCall *call, gboolean is_done, const GError *error)
+switch_sampling (SondeCall *call, SondeSessionStep step)
 {
-  if (is_done)
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_session_switch (call->session, step, &error))
     sonde_call_return (call, NULL, NULL);
   else
     sonde_call_fail (call, error);
@@ -196,19 +190,13 @@ answer (SondeCall *call, gboolean is_done, const GError *error)
 static void
 pause_session (SondeCall *call)
 {
-  g_autoptr (GError) error = NULL;
-  gboolean is_done = sonde_session_pause (call->session, &error);
-
-  answer (call, is_done, error);
+  switch_sampling (call, SONDE_STEP_PAUSE);
 }
 
 static void
 resume_session (SondeCall *call)
 {
-  g_autoptr (GError) error = NULL;
-  gboolean is_done = sonde_session_resume (call->session, &error);
-
-  answer (call, is_done, error);
+  switch_sampling (call, SONDE_STEP_RESUME);
 }
 
 /* A finished file is as it is: nothing of it can be chosen. */
@@ -268,9 +256,11 @@ static void
 on_added (GObject *source, GAsyncResult *result, gpointer user_data)
 {
   g_autoptr (GError) error = NULL;
-  gboolean is_done = sonde_session_add_targets_finish (result, &error);
 
-  answer (user_data, is_done, error);
+  if (sonde_session_add_targets_finish (result, &error))
+    sonde_call_return (user_data, NULL, NULL);
+  else
+    sonde_call_fail (user_data, error);
 }
 
 static void

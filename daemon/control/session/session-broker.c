@@ -200,15 +200,6 @@ sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish)
 }
 
 void
-sonde_session_tell_uncalled (SondeSession *self)
-{
-  sonde_session_note (self,
-                      "Programs that run already are not called, as this service has no beacon: "
-                      "only those are recorded that get a control socket",
-                      NULL);
-}
-
-void
 sonde_session_meet (SondeSession *self, SondeGuest *guest)
 {
   SondeMessageJoin message

@@ -51,26 +51,28 @@ gboolean sonde_session_manager_has_progress (SondeSessionManager *self);
 /* (nullable): the files of sessions; NULL: there is no place for them */
 SondeCaptureStore *sonde_session_manager_store (SondeSessionManager *self);
 
+/* Once. @id: the session's number, or 0 with @error. @capture_fd: (transfer full): the reader's
+ * end; -1 of a lasting session */
+typedef void (*SondeSessionStarted) (guint64 id,
+                                     int capture_fd,
+                                     const GError *error,
+                                     gpointer user_data);
+
 /**
- * sonde_session_manager_start_async:
+ * sonde_session_manager_start:
  * @options: (transfer full):
  * @is_lasting: it outlives its owner and writes a capture file
+ * @started: also from inside of this call
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit; NOT_SUPPORTED without a store; and those of
  * sonde_session_start()
  */
-void sonde_session_manager_start_async (SondeSessionManager *self,
-                                        SondeCaller *owner,
-                                        SondeOptions *options,
-                                        gboolean is_lasting,
-                                        GAsyncReadyCallback callback,
-                                        gpointer user_data);
-/* @capture_fd: (out): the reader's end; -1 of a lasting session
- * Returns: the session's number, 0 on failure */
-guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
-                                            GAsyncResult *result,
-                                            int *capture_fd,
-                                            GError **error);
+void sonde_session_manager_start (SondeSessionManager *self,
+                                  SondeCaller *owner,
+                                  SondeOptions *options,
+                                  gboolean is_lasting,
+                                  SondeSessionStarted started,
+                                  gpointer user_data);
 
 /* Counts a call of AddProcess of @uid. Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit */
 gboolean
@@ -100,8 +102,6 @@ void sonde_session_manager_shut_down (SondeSessionManager *self,
 typedef struct SondeKeptList SondeKeptList;
 
 SondeKeptList *sonde_kept_list_new (GDestroyNotify free_item);
-/* From now on. */
-void sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item);
 /* Accepts NULL. */
 void sonde_kept_list_free (SondeKeptList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeKeptList, sonde_kept_list_free)

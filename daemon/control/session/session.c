@@ -222,31 +222,18 @@ sonde_session_refuse_state (const SondeSession *self, GError **error)
   return FALSE;
 }
 
-static gboolean
-switch_sampling (SondeSession *self,
-                 SondeSessionStep which,
-                 SondeMessageType message,
-                 GError **error)
+gboolean
+sonde_session_switch (SondeSession *self, SondeSessionStep step, GError **error)
 {
-  if (!sonde_session_step (self, which))
+  SondeMessageType message = step == SONDE_STEP_PAUSE ? SONDE_MESSAGE_PAUSE : SONDE_MESSAGE_RESUME;
+
+  if (!sonde_session_step (self, step))
     return sonde_session_refuse_state (self, error);
   sonde_session_save (self);
   if (self->is_slowed || sonde_peer_send_simple (self->worker, message, error))
     return TRUE;
   sonde_session_abort (self, "The worker cannot be told to pause or resume");
   return FALSE;
-}
-
-gboolean
-sonde_session_pause (SondeSession *self, GError **error)
-{
-  return switch_sampling (self, SONDE_STEP_PAUSE, SONDE_MESSAGE_PAUSE, error);
-}
-
-gboolean
-sonde_session_resume (SondeSession *self, GError **error)
-{
-  return switch_sampling (self, SONDE_STEP_RESUME, SONDE_MESSAGE_RESUME, error);
 }
 
 /* A broker holds little, and its file says how much. */
@@ -558,12 +545,6 @@ sonde_session_start_worker (SondeSession *self, GError **error)
         = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,
                                    self->options->label, self->facts->id, on_file_created, self);
   return TRUE;
-}
-
-gboolean
-sonde_session_has_worker (const SondeSession *self)
-{
-  return self->worker != NULL;
 }
 
 void

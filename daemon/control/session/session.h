@@ -103,8 +103,6 @@ void sonde_session_leave (SondeSession *self);
 
 /* Starts a broker, which proves the targets, then a worker; `started` follows. */
 void sonde_session_start (SondeSession *self, SondePeerLauncher *launcher);
-/* Whether it came to that; of an adopted one, whether its end is to be told. */
-gboolean sonde_session_has_worker (const SondeSession *self);
 
 /**
  * sonde_session_stop:
@@ -124,9 +122,9 @@ sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpoi
 /* Returns: (transfer full): a{st} */
 GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
 
-/* Nothing is sampled in between. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
-gboolean sonde_session_pause (SondeSession *self, GError **error);
-gboolean sonde_session_resume (SondeSession *self, GError **error);
+/* @step: to SONDE_STEP_PAUSE, or to _RESUME; nothing is sampled in between.
+ * Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+gboolean sonde_session_switch (SondeSession *self, SondeSessionStep step, GError **error);
 
 /* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
  * -1. Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
@@ -150,8 +148,6 @@ void sonde_session_set_rendezvous (SondeSession *self, char *description);
 /* Whether programs that run already are called for it, which it wants if they are of its scope.
  * @wish: (out) */
 gboolean sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish);
-/* There is no beacon to call them by, which the capture is told. */
-void sonde_session_tell_uncalled (SondeSession *self);
 /* @guest: (transfer full): who knows its key, or was called. If its broker says that he may be one
  * of its programs he is the worker's; else he is told that he is not, and the capture says so, or
  * he is passed on. */
