@@ -368,19 +368,20 @@ on_turned_away (uid_t uid, gpointer user_data)
 }
 
 gboolean
-sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error)
+sonde_session_manager_listen (SondeSessionManager *self, int fd, const char *beacon, GError **error)
 {
   static const SondeRendezvousHandler handler = { .met = on_met, .turned_away = on_turned_away };
 
   self->rendezvous = sonde_rendezvous_new (fd, &handler, self, error);
-  return self->rendezvous != NULL;
-}
-
-gboolean
-sonde_session_manager_light_beacon (SondeSessionManager *self, const char *path, GError **error)
-{
-  self->beacon = sonde_beacon_page_open (path, sonde_rendezvous_address (self->rendezvous), error);
+  if (self->rendezvous == NULL)
+    return FALSE;
+  if (beacon == NULL)
+    return TRUE;
+  self->beacon
+      = sonde_beacon_page_open (beacon, sonde_rendezvous_address (self->rendezvous), error);
   call_programs (self);
+  if (self->beacon == NULL)
+    g_prefix_error (error, "Programs that run already are not called: ");
   return self->beacon != NULL;
 }
 

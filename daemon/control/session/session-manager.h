@@ -30,13 +30,17 @@ void sonde_session_manager_free (SondeSessionManager *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
 
 /* @fd: (transfer full): where programs of sessions that begin from now on, and of those that were
- * taken over, find them: see rendezvous.h. Errors: those of sonde_rendezvous_new() */
-gboolean sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error);
-
-/* @path: of the beacon: programs that run already are called by it to come there, for sessions that
- * want them. Errors: those of sonde_beacon_page_open(); programs that run are not called then */
-gboolean
-sonde_session_manager_light_beacon (SondeSessionManager *self, const char *path, GError **error);
+ * taken over, find them: see rendezvous.h
+ * @beacon: (nullable): path of the page by which programs that run already are called to come
+ *   there, for sessions that want them
+ *
+ * Errors: those of sonde_rendezvous_new(); of sonde_beacon_page_open(): programs that run are not
+ * called then, others come
+ */
+gboolean sonde_session_manager_listen (SondeSessionManager *self,
+                                       int fd,
+                                       const char *beacon,
+                                       GError **error);
 
 /* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
 void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);
