@@ -226,7 +226,7 @@ call_properties (const SondeBus *bus, sd_bus_message *message, const char *inter
   if (is_get)
     g_variant_get_child (call->arguments, 1, "&s", &name);
   if (g_str_equal (of_interface, interface))
-    call->member = sonde_service_find_property (of_interface, name);
+    call->member = sonde_service_find (of_interface, name, FALSE);
   if (call->member == NULL)
     {
       g_autoptr (GError) error = g_error_new_literal (G_DBUS_ERROR, G_DBUS_ERROR_INVALID_ARGS,
@@ -268,7 +268,7 @@ sonde_bus_call (SondeBus *self, sd_bus_message *message)
       return TRUE;
     }
   method
-      = g_str_equal (interface, info->name) ? sonde_service_find_method (interface, member) : NULL;
+      = g_str_equal (interface, info->name) ? sonde_service_find (interface, member, TRUE) : NULL;
   if (method == NULL)
     refuse (self, message, G_DBUS_ERROR_UNKNOWN_METHOD, "There is no method %s of %s", member,
             interface);

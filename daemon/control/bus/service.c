@@ -483,24 +483,12 @@ sonde_service_members (gsize *n_members)
   return members;
 }
 
-static const SondeMember *
-find (const char *interface, const char *name, gboolean is_method)
+const SondeMember *
+sonde_service_find (const char *interface, const char *name, gboolean is_method)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (members); i++)
     if ((members[i].handler != NULL) == is_method && g_str_equal (members[i].interface, interface)
         && (name == NULL || g_str_equal (members[i].name, name)))
       return &members[i];
   return NULL;
-}
-
-const SondeMember *
-sonde_service_find_method (const char *interface, const char *name)
-{
-  return find (interface, name, TRUE);
-}
-
-const SondeMember *
-sonde_service_find_property (const char *interface, const char *name)
-{
-  return find (interface, name, FALSE);
 }
