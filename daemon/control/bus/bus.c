@@ -158,17 +158,6 @@ refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *form
   sonde_bus_connection_answer_error (bus->connection, message, error);
 }
 
-/* "su", of the arguments that the XML says. */
-static gboolean
-has_signature (sd_bus_message *message, GDBusArgInfo **arguments)
-{
-  g_autoptr (GString) signature = g_string_new (NULL);
-
-  for (gsize i = 0; arguments != NULL && arguments[i] != NULL; i++)
-    g_string_append (signature, arguments[i]->signature);
-  return g_str_equal (signature->str, sd_bus_message_get_signature (message, TRUE));
-}
-
 /* @call: (transfer full): with its row */
 static void
 begin (SondeCall *call)
@@ -181,9 +170,13 @@ static void
 call_method (const SondeBus *bus, sd_bus_message *message, const SondeMember *method)
 {
   GDBusInterfaceInfo *info = find_interface (sd_bus_message_get_path (message));
+  GDBusArgInfo **arguments = g_dbus_interface_info_lookup_method (info, method->name)->in_args;
+  g_autoptr (GString) signature = g_string_new (NULL);
   SondeCall *call;
 
-  if (!has_signature (message, g_dbus_interface_info_lookup_method (info, method->name)->in_args))
+  for (gsize i = 0; arguments != NULL && arguments[i] != NULL; i++)
+    g_string_append (signature, arguments[i]->signature);
+  if (!g_str_equal (signature->str, sd_bus_message_get_signature (message, TRUE)))
     {
       refuse (bus, message, G_DBUS_ERROR_INVALID_ARGS, "%s takes other arguments than \"%s\"",
               method->name, sd_bus_message_get_signature (message, TRUE));

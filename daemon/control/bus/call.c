@@ -72,26 +72,23 @@ sonde_call_return_fd (SondeCall *self, GVariant *value, int fd)
   sonde_closer_take_list (&fds);
 }
 
-/* "StartSession of the whole machine: …": whose session it is says the record. */
-static void
-record_refusal (SondeCall *self, const char *why_not)
-{
-  g_autofree char *detail = g_strdup_printf (
-      "%s%s%s%s: %s", self->member->handler == NULL ? "property " : "", self->member->name,
-      self->object != NULL ? " of " : "", self->object != NULL ? self->object : "", why_not);
-
-  sonde_refusals_record (self->bus->refusals, self->session_id, self->caller->uid, detail);
-}
-
 void
 sonde_call_fail (SondeCall *self, const GError *error)
 {
   gboolean is_refusal = g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED)
                         || g_error_matches (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
+  g_autofree char *detail = NULL;
   g_autoptr (GError) shown = NULL;
 
   if (is_refusal && self->caller != NULL)
-    record_refusal (self, self->why_not != NULL ? self->why_not : error->message);
+    {
+      /* "StartSession of the whole machine: …": whose session it is says the record. */
+      detail = g_strdup_printf ("%s%s%s%s: %s", self->member->handler == NULL ? "property " : "",
+                                self->member->name, self->object != NULL ? " of " : "",
+                                self->object != NULL ? self->object : "",
+                                self->why_not != NULL ? self->why_not : error->message);
+      sonde_refusals_record (self->bus->refusals, self->session_id, self->caller->uid, detail);
+    }
   if (error->domain == SONDE_ERROR || error->domain == G_DBUS_ERROR)
     shown = g_error_copy (error);
   else if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_TOO_MANY_OPEN_FILES))
@@ -133,22 +130,15 @@ add_caller (GVariantBuilder *builder, const SondeCaller *caller)
     add (builder, "client-pid", pid);
 }
 
-/* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
-static gboolean
-hides_processes (void)
-{
-  g_autofree char *mounts
-      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
-
-  return mounts == NULL || strstr (mounts, "hidepid=") != NULL;
-}
-
 static void
 add_targets (GVariantBuilder *builder, const SondeOptions *options)
 {
+  g_autofree char *mounts
+      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
+  /* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
+  gboolean shows_uids = mounts != NULL && strstr (mounts, "hidepid=") == NULL;
   g_autoptr (GString) pids = g_string_new (NULL);
   g_autoptr (GString) uids = g_string_new (NULL);
-  gboolean shows_uids = !hides_processes ();
 
   for (guint i = 0; i < options->targets->len; i++)
     {
@@ -311,29 +301,20 @@ pass_start (SondeCall *call)
        describe_start (call->options, call->caller));
 }
 
-/* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
-static guint64
-parse_session_path (const char *path)
-{
-  const char *number;
-  guint64 id;
-
-  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/"))
-    return 0;
-  number = path + strlen (SONDE_SESSION_PATH "/");
-  if (number[0] == '0' || !g_ascii_string_to_unsigned (number, 10, 1, G_MAXUINT64, &id, NULL))
-    return 0;
-  return id;
-}
-
 static void
 pass_session (SondeCall *call, SondeGate gate)
 {
   SondeSessionManager *manager = call->bus->manager;
+  const char *path = sd_bus_message_get_path (call->message);
   uid_t uid = call->caller->uid;
   const SondeSession *session;
 
-  call->session_id = parse_session_path (sd_bus_message_get_path (call->message));
+  /* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
+  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/")
+      || path[strlen (SONDE_SESSION_PATH "/")] == '0'
+      || !g_ascii_string_to_unsigned (path + strlen (SONDE_SESSION_PATH "/"), 10, 1, G_MAXUINT64,
+                                      &call->session_id, NULL))
+    call->session_id = 0;
   session = sonde_session_manager_lookup (manager, call->session_id);
   /* Who had a session may know that it is over. */
   if (is_all_powerful (call)

@@ -199,35 +199,31 @@ resume_session (SondeCall *call)
   switch_sampling (call, SONDE_STEP_RESUME);
 }
 
-/* A finished file is as it is: nothing of it can be chosen. */
-static gboolean
-open_finished (SondeCall *call, GVariant *dict, GError **error)
-{
-  g_autoptr (GVariant) first = NULL;
-  g_autoptr (GVariant) key = NULL;
-
-  if (g_variant_n_children (dict) == 0)
-    return sonde_session_open_file (call->session, on_capture_opened, call, error);
-  first = g_variant_get_child_value (dict, 0);
-  key = g_variant_get_child_value (first, 0);
-  return sonde_option_refuse (error, g_variant_get_string (key, NULL),
-                              "the capture of a finished session takes none");
-}
-
 static void
 open_capture (SondeCall *call)
 {
   g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
   SondeStreamOptions options;
   g_autoptr (GError) error = NULL;
+  gboolean is_over = sonde_session_is_over (call->session);
   int fd = -1;
 
   /* First, so that a wrong key is refused alike in every state. */
   if (!sonde_stream_options_parse (dict, &options, &error))
     sonde_call_fail (call, error);
-  else if (sonde_session_is_over (call->session))
+  else if (is_over && g_variant_n_children (dict) > 0)
     {
-      if (!open_finished (call, dict, &error))
+      /* A finished file is as it is: nothing of it can be chosen. */
+      g_autoptr (GVariant) first = g_variant_get_child_value (dict, 0);
+      const char *key;
+
+      g_variant_get_child (first, 0, "&s", &key);
+      sonde_option_refuse (&error, key, "the capture of a finished session takes none");
+      sonde_call_fail (call, error);
+    }
+  else if (is_over)
+    {
+      if (!sonde_session_open_file (call->session, on_capture_opened, call, &error))
         sonde_call_fail (call, error);
     }
   else
@@ -300,22 +296,11 @@ get_events (SondeCall *call)
   return g_variant_builder_end (&builder);
 }
 
-/* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it has
- * started. Source: systemd.exec(5), SYSTEMD_EXEC_PID */
-static gboolean
-is_below_systemd (void)
-{
-  const char *started = g_getenv ("SYSTEMD_EXEC_PID");
-  guint64 pid;
-
-  return g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR)
-         || (started != NULL && g_ascii_string_to_unsigned (started, 10, 1, G_MAXINT, &pid, NULL)
-             && (pid_t) pid == getpid ());
-}
-
 static GVariant *
 get_features (SondeCall *call)
 {
+  const char *started = g_getenv ("SYSTEMD_EXEC_PID");
+  guint64 pid;
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
@@ -323,7 +308,11 @@ get_features (SondeCall *call)
   g_variant_builder_add (&builder, "s", "counters");
   g_variant_builder_add (&builder, "s", "open-capture");
   g_variant_builder_add (&builder, "s", "pause");
-  if (is_below_systemd ())
+  /* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it
+   * has started. Source: systemd.exec(5), SYSTEMD_EXEC_PID */
+  if (g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR)
+      || (started != NULL && g_ascii_string_to_unsigned (started, 10, 1, G_MAXINT, &pid, NULL)
+          && (pid_t) pid == getpid ()))
     g_variant_builder_add (&builder, "s", "unit");
   if (sonde_session_manager_store (call->bus->manager) != NULL)
     g_variant_builder_add (&builder, "s", "start-session");

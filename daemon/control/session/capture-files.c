@@ -198,22 +198,6 @@ hold (SondeCaptureFiles *self, const char *name, guint64 max_bytes)
   g_mutex_unlock (&self->lock);
 }
 
-/* (transfer full) (element-type utf8) */
-static GPtrArray *
-list_held (SondeCaptureFiles *self)
-{
-  GPtrArray *names = g_ptr_array_new_with_free_func (g_free);
-  GHashTableIter iter;
-  gpointer name;
-
-  g_mutex_lock (&self->lock);
-  g_hash_table_iter_init (&iter, self->held);
-  while (g_hash_table_iter_next (&iter, &name, NULL))
-    g_ptr_array_add (names, g_strdup (name));
-  g_mutex_unlock (&self->lock);
-  return names;
-}
-
 /* The file's name, if @path is of this store; else NULL. */
 static const char *
 name_of (SondeCaptureFiles *self, const char *path)
@@ -441,10 +425,17 @@ measure_disk (SondeCaptureFiles *self,
               guint64 *room,
               GError **error)
 {
-  g_autoptr (GPtrArray) held = list_held (self);
+  g_autoptr (GPtrArray) held = g_ptr_array_new_with_free_func (g_free);
+  GHashTableIter iter;
+  gpointer name;
   struct statvfs disk;
   guint64 keep, left;
 
+  g_mutex_lock (&self->lock);
+  g_hash_table_iter_init (&iter, self->held);
+  while (g_hash_table_iter_next (&iter, &name, NULL))
+    g_ptr_array_add (held, g_strdup (name));
+  g_mutex_unlock (&self->lock);
   if (fstatvfs (self->captures_fd, &disk) < 0)
     return sonde_error_set_errno (error, errno, "Cannot tell how full the disk is");
   keep = (guint64) disk.f_blocks * disk.f_frsize / 100 * settings->capture_free_percent;

@@ -177,14 +177,6 @@ static const SondeSessionWord words[] = {
   { SONDE_MESSAGE_FAILED, ~0u, on_failed },
 };
 
-/* Of a worker of another version, which asks us and waits for an answer a quarter of a second. */
-static gboolean
-is_request (guint32 type)
-{
-  return type == SONDE_MESSAGE_PROCESS_REQUEST || type == SONDE_MESSAGE_FILE_REQUEST
-         || type == SONDE_MESSAGE_COUNTERS_REQUEST;
-}
-
 static void
 on_worker_message (SondePeer *worker,
                    const SondeMessageHeader *message,
@@ -195,7 +187,11 @@ on_worker_message (SondePeer *worker,
   SondeSession *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (self->facts->protocol != SONDE_MESSAGE_VERSION && is_request (message->type))
+  /* One of another version asks us, and waits for an answer a quarter of a second. */
+  if (self->facts->protocol != SONDE_MESSAGE_VERSION
+      && (message->type == SONDE_MESSAGE_PROCESS_REQUEST
+          || message->type == SONDE_MESSAGE_FILE_REQUEST
+          || message->type == SONDE_MESSAGE_COUNTERS_REQUEST))
     return;
   if (!sonde_session_hear (self, words, G_N_ELEMENTS (words), "worker", message, fds, n_fds,
                            &error))
