@@ -19,9 +19,7 @@ typedef struct SondeAuthority SondeAuthority;
 SondeAuthority *sonde_authority_new_polkit (SondeBusConnection *connection);
 /* For a private connection: we have exactly the caller's rights, so there is nothing to guard. */
 SondeAuthority *sonde_authority_new_peer (void);
-/* Accepts NULL. */
 void sonde_authority_free (SondeAuthority *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAuthority, sonde_authority_free)
 
 /**
  * sonde_authority_check_async:
@@ -57,9 +55,8 @@ typedef struct
  * back */
 SondeQuestionQueue *
 sonde_question_queue_new (guint max_open, guint max_open_per_uid, void (*put) (gpointer question));
-/* When all places are given back. Accepts NULL. */
+/* When all places are given back. */
 void sonde_question_queue_free (SondeQuestionQueue *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeQuestionQueue, sonde_question_queue_free)
 
 /* Its turn comes by sonde_question_queue_advance() at the earliest.
  * @question: (transfer none): for `put`; outlives the place

@@ -56,8 +56,7 @@ typedef void (*SondeStoreReply) (SondeStoreAnswer *answer, const GError *error, 
  */
 SondeCaptureStore *
 sonde_capture_store_new (const char *directory, const SondeSettings *settings, GError **error);
-/* What is not answered fails now. The thread has SONDE_LIMIT_STORE_OPEN_MS to do the rest. Accepts
- * NULL. */
+/* What is not answered fails now. The thread has SONDE_LIMIT_STORE_OPEN_MS to do the rest. */
 void sonde_capture_store_free (SondeCaptureStore *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureStore, sonde_capture_store_free)
 

@@ -25,9 +25,8 @@ SondeSessionManager *sonde_session_manager_new (SondePeerLauncher *launcher,
                                                 const SondeSettings *settings,
                                                 const SondeSessionManagerHandler *handler,
                                                 gpointer user_data);
-/* Kills what is left. Accepts NULL. */
+/* Kills what is left. */
 void sonde_session_manager_free (SondeSessionManager *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
 
 /* @fd: (transfer full): where programs of sessions that begin from now on, and of those that were
  * taken over, find them: see rendezvous.h
@@ -106,7 +105,6 @@ void sonde_session_manager_shut_down (SondeSessionManager *self,
 typedef struct SondeKeptList SondeKeptList;
 
 SondeKeptList *sonde_kept_list_new (GDestroyNotify free_item);
-/* Accepts NULL. */
 void sonde_kept_list_free (SondeKeptList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeKeptList, sonde_kept_list_free)
 

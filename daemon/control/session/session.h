@@ -93,12 +93,10 @@ SondeSession *sonde_session_adopt (SondeLeftSession *left,
                                    const SondeSessionHandler *handler,
                                    gpointer user_data,
                                    GError **error);
-/* Kills what is left. Accepts NULL. */
+/* Kills what is left. */
 void sonde_session_free (SondeSession *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
 
-/* As sonde_session_free(), but what the next sonded needs stays, and broker and worker go on.
- * Accepts NULL. */
+/* As sonde_session_free(), but what the next sonded needs stays, and broker and worker go on. */
 void sonde_session_leave (SondeSession *self);
 
 /* Starts a broker, which proves the targets, then a worker; `started` follows. */

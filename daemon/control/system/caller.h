@@ -40,7 +40,7 @@ SondeCallers *sonde_callers_new (SondeBusConnection *connection,
                                  gboolean is_peer,
                                  SondeCallerLeft left,
                                  gpointer user_data);
-/* After all of its callers. Accepts NULL. */
+/* After all of its callers. */
 void sonde_callers_free (SondeCallers *self);
 
 /**
