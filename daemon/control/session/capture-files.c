@@ -321,27 +321,18 @@ list_owners (SondeCaptureFiles *self)
   return owners;
 }
 
+/* Those of @owner_uid, or NULL: of all; named as they should be or not. Links of files that were
+ * removed go. */
 static GPtrArray *
-new_list (void)
+scan (SondeCaptureFiles *self, const uid_t *owner_uid, GError **error)
 {
-  return g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_stored_capture_free);
-}
+  g_autoptr (GPtrArray) captures
+      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_stored_capture_free);
+  g_autoptr (GArray) owners = NULL;
 
-/* Those of @owner_uid, named as they should be or not; links of files that were removed go. */
-static GPtrArray *
-scan_of (SondeCaptureFiles *self, uid_t owner_uid, GError **error)
-{
-  g_autoptr (GPtrArray) captures = new_list ();
-
-  return add_captures_of (self, owner_uid, captures, error) ? g_steal_pointer (&captures) : NULL;
-}
-
-static GPtrArray *
-scan (SondeCaptureFiles *self, GError **error)
-{
-  g_autoptr (GPtrArray) captures = new_list ();
-  g_autoptr (GArray) owners = list_owners (self);
-
+  if (owner_uid != NULL)
+    return add_captures_of (self, *owner_uid, captures, error) ? g_steal_pointer (&captures) : NULL;
+  owners = list_owners (self);
   for (guint i = 0; i < owners->len; i++)
     if (!add_captures_of (self, g_array_index (owners, uid_t, i), captures, error))
       return NULL;
@@ -364,8 +355,7 @@ sonde_capture_files_list (SondeCaptureFiles *self,
                           uid_t owner_uid,
                           GError **error)
 {
-  g_autoptr (GPtrArray) captures
-      = is_of_all ? scan (self, error) : scan_of (self, owner_uid, error);
+  g_autoptr (GPtrArray) captures = scan (self, is_of_all ? NULL : &owner_uid, error);
 
   if (captures == NULL)
     return NULL;
@@ -468,7 +458,7 @@ check_quotas (SondeCaptureFiles *self,
               guint64 *max_bytes,
               GError **error)
 {
-  g_autoptr (GPtrArray) captures = scan_of (self, uid, error);
+  g_autoptr (GPtrArray) captures = scan (self, &uid, error);
   guint64 taken = 0;
   guint64 room = 0;
 
@@ -768,7 +758,7 @@ gboolean
 sonde_capture_files_tidy (SondeCaptureFiles *self, const SondeSettings *settings)
 {
   g_autoptr (GError) unlisted = NULL;
-  g_autoptr (GPtrArray) captures = scan (self, &unlisted);
+  g_autoptr (GPtrArray) captures = scan (self, NULL, &unlisted);
   gboolean has_failed = FALSE;
 
   if (captures == NULL)

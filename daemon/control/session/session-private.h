@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session from inside: shared by the files session*.c but the manager's alone.
- *
- * A session of Profile begins with a stream to its owner, one of StartSession with a capture file;
- * readers come and go. A stream is an AF_UNIX stream socketpair that we make: the worker gets the
- * writing end, the reader the other one, which nothing can be written to. None of these descriptors
- * stays with us. */
+/* One profiling session from inside: for the files of this room alone. */
 #pragma once
 
 #include "daemon/control/peer/peer.h"
@@ -144,10 +139,6 @@ int sonde_session_output_open_stream (SondeSession *self,
                                       const char *reader,
                                       const SondeStreamOptions *options,
                                       GError **error);
-/* The worker has closed a sink. Errors: SONDE_ERROR_FAILED if it never had one of that number */
-gboolean sonde_session_output_closed (SondeSession *self, guint32 sink_id, GError **error);
-/* Of an adopted one: the streams that are open are at most these; of others nobody knows. */
-void sonde_session_output_reconcile (SondeSession *self, const SondeMessageSinks *message);
 /* Who reads is not asked any more: those who do now are told of the end. */
 void sonde_session_output_seal (SondeSession *self);
 /* Nothing is written to the file any more. */
