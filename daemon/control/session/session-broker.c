@@ -10,6 +10,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/session/session-private.h"
 #include "daemon/control/system/audit.h"
+#include "daemon/control/system/unit.h"
 
 /* PROVE or ADD. @targets: (transfer full) */
 static gboolean
@@ -277,12 +278,18 @@ on_joined (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
 
 /* --- its start and its end --- */
 
-gboolean
-sonde_session_start_broker (SondeSession *self, GError **error)
+void
+sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
 {
+  g_autoptr (GError) error = NULL;
+
+  self->launcher = sonde_peer_launcher_ref (launcher);
+  sonde_session_enter (self, SONDE_STATE_CALLING);
   self->broker = sonde_peer_start (self->launcher, SONDE_PEER_BROKER, &sonde_session_broker_handler,
-                                   self, error);
-  return self->broker != NULL;
+                                   self, &error);
+  if (self->broker == NULL)
+    sonde_session_fail (self, error);
+  sonde_session_share_out (self);
 }
 
 void
@@ -399,10 +406,57 @@ on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   return FALSE;
 }
 
+static void
+on_file_created (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->creating = NULL;
+  self->file_fd = sonde_steal_fd (&answer->fd);
+  self->facts->capture_file = g_steal_pointer (&answer->path);
+  self->facts->capture_max_bytes = answer->max_bytes;
+  self->no_file = error != NULL ? g_error_copy (error) : NULL;
+  sonde_session_begin (self);
+}
+
+static void
+on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  SondeSession *self;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *group = sonde_unit_find_group_finish (result, &error);
+
+  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+    return; /* self is gone */
+  self = user_data;
+  g_clear_object (&self->lookup);
+  self->group = g_steal_pointer (&group);
+  self->lookup_error = g_steal_pointer (&error);
+  sonde_session_begin (self);
+}
+
+/* The worker starts while systemd tells where the unit is, and the store makes the file. */
 static gboolean
 on_proved (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  return is_good (data, error) && sonde_session_start_worker (self, error);
+  if (!is_good (data, error))
+    return FALSE;
+  self->worker = sonde_peer_start (self->launcher, SONDE_PEER_CAPTURE,
+                                   &sonde_session_worker_handler, self, error);
+  if (self->worker == NULL)
+    return FALSE;
+  sonde_session_share_out (self);
+  sonde_session_step (self, SONDE_STEP_PROVE);
+  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
+    {
+      self->lookup = g_cancellable_new ();
+      sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
+    }
+  if (self->facts->is_lasting)
+    self->creating
+        = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,
+                                   self->options->label, self->facts->id, on_file_created, self);
+  return TRUE;
 }
 
 /* Every session begins with a file, or with a stream to its owner. */

@@ -99,10 +99,14 @@ gboolean sonde_session_step (SondeSession *self, SondeSessionStep step);
 /* Begins a state, or begins it again: its deadline runs anew. */
 void sonde_session_enter (SondeSession *self, SondeSessionState state);
 /* @states: SONDE_STATES_*, or SONDE_STATE_BIT() of some */
-gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
+static inline gboolean
+sonde_session_is_in (const SondeSession *self, guint32 states)
+{
+  return sonde_session_state_is_in (self->state, states);
+}
 void sonde_session_start_duration (SondeSession *self);
-/* The broker has proven the targets. Errors: those of sonde_peer_start() */
-gboolean sonde_session_start_worker (SondeSession *self, GError **error);
+/* Tells broker and worker what they may have. */
+void sonde_session_share_out (SondeSession *self);
 /* A sentence for the capture, in any script; what is beyond a note's length is cut off. */
 gboolean sonde_session_note (SondeSession *self, const char *text, GError **error);
 /* Answers all calls of Stop. */
@@ -116,7 +120,6 @@ void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
 void sonde_session_keeper_forget (SondeSessionKeeper *self);
 /* FALSE: with INVALID_STATE */
 gboolean sonde_session_refuse_state (const SondeSession *self, GError **error);
-gboolean sonde_session_start_broker (SondeSession *self, GError **error);
 /* @fd: (transfer full): its connection; what the sonded before us has asked, it answers first */
 void sonde_session_adopt_broker (SondeSession *self, int fd, const SondeSessionRecord *record);
 /* Nothing is added any more. Returns: (nullable) (transfer full): it goes on */

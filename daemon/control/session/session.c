@@ -11,7 +11,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
 #include "daemon/control/system/audit.h"
-#include "daemon/control/system/unit.h"
 
 gboolean
 sonde_session_step (SondeSession *self, SondeSessionStep step)
@@ -115,12 +114,6 @@ sonde_session_enter (SondeSession *self, SondeSessionState state)
   set_deadline (self, state == SONDE_STATE_DELIVERING && is_orphan
                           ? SONDE_LIMIT_DELIVERY_ORPHAN_MS
                           : sonde_session_state_row (state)->deadline_ms);
-}
-
-gboolean
-sonde_session_is_in (const SondeSession *self, guint32 states)
-{
-  return sonde_session_state_is_in (self->state, states);
 }
 
 void
@@ -237,8 +230,8 @@ sonde_session_switch (SondeSession *self, SondeSessionStep step, GError **error)
 }
 
 /* A broker holds little, and its file says how much. */
-static void
-share_out (SondeSession *self)
+void
+sonde_session_share_out (SondeSession *self)
 {
   SondeUnitShare of_broker = self->share;
 
@@ -255,7 +248,7 @@ void
 sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
 {
   self->share = *share;
-  share_out (self);
+  sonde_session_share_out (self);
 }
 
 guint64
@@ -483,68 +476,6 @@ sonde_session_free (SondeSession *self)
   sonde_session_record_free (self->facts);
   g_clear_error (&self->no_file);
   g_free (self);
-}
-
-static void
-on_file_created (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
-{
-  SondeSession *self = user_data;
-
-  self->creating = NULL;
-  self->file_fd = sonde_steal_fd (&answer->fd);
-  self->facts->capture_file = g_steal_pointer (&answer->path);
-  self->facts->capture_max_bytes = answer->max_bytes;
-  self->no_file = error != NULL ? g_error_copy (error) : NULL;
-  sonde_session_begin (self);
-}
-
-void
-sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
-{
-  g_autoptr (GError) error = NULL;
-
-  self->launcher = sonde_peer_launcher_ref (launcher);
-  sonde_session_enter (self, SONDE_STATE_CALLING);
-  if (!sonde_session_start_broker (self, &error))
-    sonde_session_fail (self, error);
-  share_out (self);
-}
-
-static void
-on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  SondeSession *self;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *group = sonde_unit_find_group_finish (result, &error);
-
-  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-    return; /* self is gone */
-  self = user_data;
-  g_clear_object (&self->lookup);
-  self->group = g_steal_pointer (&group);
-  self->lookup_error = g_steal_pointer (&error);
-  sonde_session_begin (self);
-}
-
-gboolean
-sonde_session_start_worker (SondeSession *self, GError **error)
-{
-  self->worker = sonde_peer_start (self->launcher, SONDE_PEER_CAPTURE,
-                                   &sonde_session_worker_handler, self, error);
-  if (self->worker == NULL)
-    return FALSE;
-  share_out (self);
-  sonde_session_step (self, SONDE_STEP_PROVE);
-  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
-    {
-      self->lookup = g_cancellable_new ();
-      sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
-    }
-  if (self->facts->is_lasting)
-    self->creating
-        = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,
-                                   self->options->label, self->facts->id, on_file_created, self);
-  return TRUE;
 }
 
 void
