@@ -229,11 +229,9 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 }
 
 static void
-on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
+on_stopped (GVariant *statistics, const GError *error, gpointer user_data)
 {
   Story *story = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) statistics = sonde_session_stop_finish (result, &error);
 
   if ((statistics == NULL) != (error != NULL) || story->n_stops-- == 0)
     abort ();
@@ -263,12 +261,11 @@ on_passed_on (SondeSession *session, SondeGuest *guest, int error, gpointer user
 }
 
 static void
-on_added (GObject *source, GAsyncResult *result, gpointer user_data)
+on_added (const GError *error, gpointer user_data)
 {
   Story *story = user_data;
-  g_autoptr (GError) error = NULL;
 
-  if (sonde_session_add_targets_finish (result, &error) != (error == NULL) || story->n_adds-- == 0)
+  if (story->n_adds-- == 0)
     abort ();
 }
 
@@ -362,7 +359,7 @@ take_step (Story *story, unsigned step)
       break;
     case STEP_STOP_ASYNC:
       story->n_stops++;
-      sonde_session_stop_async (story->session, on_stopped, story);
+      sonde_session_stop_for (story->session, on_stopped, story);
       break;
     case STEP_PAUSE:
       sonde_session_switch (story->session, SONDE_STEP_PAUSE, NULL);
@@ -395,7 +392,7 @@ take_step (Story *story, unsigned step)
       break;
     case STEP_ADD:
       story->n_adds++;
-      sonde_session_add_targets_async (story->session, dup_targets (), on_added, story);
+      sonde_session_add_targets (story->session, dup_targets (), on_added, story);
       break;
     case STEP_CONTROL:
       open_control (story);

@@ -158,22 +158,18 @@ remove_capture (SondeCall *call)
 }
 
 static void
-on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
+on_stopped (GVariant *statistics, const GError *error, gpointer user_data)
 {
-  SondeCall *call = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) statistics = sonde_session_stop_finish (result, &error);
-
-  if (statistics == NULL)
-    sonde_call_fail (call, error);
+  if (error != NULL)
+    sonde_call_fail (user_data, error);
   else
-    sonde_call_return (call, g_variant_new ("(@a{st})", statistics), NULL);
+    sonde_call_return (user_data, g_variant_new ("(@a{st})", statistics), NULL);
 }
 
 static void
 stop (SondeCall *call)
 {
-  sonde_session_stop_async (call->session, on_stopped, call);
+  sonde_session_stop_for (call->session, on_stopped, call);
 }
 
 static void
@@ -249,14 +245,12 @@ open_control (SondeCall *call)
 }
 
 static void
-on_added (GObject *source, GAsyncResult *result, gpointer user_data)
+on_added (const GError *error, gpointer user_data)
 {
-  g_autoptr (GError) error = NULL;
-
-  if (sonde_session_add_targets_finish (result, &error))
-    sonde_call_return (user_data, NULL, NULL);
-  else
+  if (error != NULL)
     sonde_call_fail (user_data, error);
+  else
+    sonde_call_return (user_data, NULL, NULL);
 }
 
 static void
@@ -268,7 +262,7 @@ add_process (SondeCall *call)
 
   if (targets != NULL
       && sonde_session_manager_check_addition (call->bus->manager, call->caller->uid, &error))
-    sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
+    sonde_session_add_targets (call->session, g_steal_pointer (&targets), on_added, call);
   else
     sonde_call_fail (call, error);
 }

@@ -57,9 +57,21 @@ send_targets (SondeSession *self, SondeMessageType type, GPtrArray *targets, GEr
 /* A call of AddProcess that the broker has not answered. */
 typedef struct
 {
-  GTask *task; /* NULL: of the sonded before us, or told that there is no answer */
+  SondeTargetsAdded added; /* NULL: of the sonded before us, or told that there is no answer */
+  gpointer user_data;
   guint timer;
 } Addition;
+
+/* @text: why they are not in */
+static void
+refuse_addition (Addition *addition, gint code, const char *text)
+{
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, code, text);
+  SondeTargetsAdded added = g_steal_pointer (&addition->added);
+
+  if (added != NULL)
+    added (error, addition->user_data);
+}
 
 static void
 addition_free (gpointer data)
@@ -67,10 +79,7 @@ addition_free (gpointer data)
   Addition *addition = data;
 
   g_clear_handle_id (&addition->timer, g_source_remove);
-  if (addition->task != NULL)
-    g_task_return_new_error (addition->task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
-                             "The session takes no processes any more");
-  g_clear_object (&addition->task);
+  refuse_addition (addition, SONDE_ERROR_INVALID_STATE, "The session takes no processes any more");
   g_free (addition);
 }
 
@@ -78,25 +87,21 @@ static gboolean
 on_overdue (gpointer user_data)
 {
   Addition *addition = user_data;
-  g_autoptr (GTask) task = g_steal_pointer (&addition->task);
 
   addition->timer = 0;
-  g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_FAILED,
-                           "The processes were not proven in time");
+  refuse_addition (addition, SONDE_ERROR_FAILED, "The processes were not proven in time");
   return G_SOURCE_REMOVE;
 }
 
 void
-sonde_session_add_targets_async (SondeSession *self,
-                                 GPtrArray *targets,
-                                 GAsyncReadyCallback callback,
-                                 gpointer user_data)
+sonde_session_add_targets (SondeSession *self,
+                           GPtrArray *targets,
+                           SondeTargetsAdded added,
+                           gpointer user_data)
 {
-  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
-  GError *error = NULL;
+  g_autoptr (GError) error = NULL;
   Addition *addition;
 
-  g_task_set_source_tag (task, sonde_session_add_targets_async);
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_refuse_state (self, &error);
   /* Each answer that is still to come has its place in the order. */
@@ -109,20 +114,15 @@ sonde_session_add_targets_async (SondeSession *self,
     send_targets (self, SONDE_MESSAGE_ADD, targets, &error);
   if (error != NULL)
     {
-      g_task_return_error (task, error);
+      added (error, user_data);
       return;
     }
   addition = g_new0 (Addition, 1);
-  addition->task = g_steal_pointer (&task);
+  addition->added = added;
+  addition->user_data = user_data;
   addition->timer = g_timeout_add (SONDE_LIMIT_PROOF_MS, on_overdue, addition);
   g_queue_push_tail (&self->additions, addition);
   sonde_session_save (self);
-}
-
-gboolean
-sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_boolean (G_TASK (result), error);
 }
 
 /* --- programs that come by themselves --- */
@@ -500,8 +500,9 @@ static gboolean
 on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
   Addition *addition = g_queue_pop_head (&self->additions);
-  g_autoptr (GTask) task = NULL;
-  GError *refusal = NULL;
+  g_autoptr (GError) refusal = NULL;
+  SondeTargetsAdded added;
+  gpointer user_data;
 
   if (addition == NULL)
     {
@@ -511,19 +512,16 @@ on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
                              "The broker answered what it was not asked");
       return self->is_adopted;
     }
-  task = g_steal_pointer (&addition->task);
+  added = g_steal_pointer (&addition->added);
+  user_data = addition->user_data;
   addition_free (addition);
   if (is_good (data, &refusal))
     {
       self->n_grown++;
       self->handler->grew (self, self->user_data);
     }
-  if (task != NULL && refusal == NULL)
-    g_task_return_boolean (task, TRUE);
-  else if (task != NULL)
-    g_task_return_error (task, refusal);
-  else
-    g_clear_error (&refusal);
+  if (added != NULL)
+    added (refusal, user_data);
   sonde_session_save (self);
   return TRUE;
 }

@@ -14,6 +14,12 @@ typedef struct
   gboolean has_peer[SONDE_PEER_N_KINDS];
 } SondeSessionKeeper;
 
+typedef struct
+{
+  SondeSessionStopped stopped;
+  gpointer user_data;
+} SondeSessionStop;
+
 struct SondeSession
 {
   SondeSessionRecord *facts; /* its state and processes: as last written */
@@ -48,7 +54,7 @@ struct SondeSession
   GError *no_file;             /* why it cannot be made; NULL: not known yet, or it can */
   int file_fd;                 /* until the worker has it; -1 */
   GPtrArray *last_readers;     /* char *: who read at its end, and is told of it; NULL: not yet */
-  GPtrArray *stops;            /* GTask: unanswered Stop calls */
+  GArray *stops;               /* SondeSessionStop: unanswered Stop calls */
   guint32 n_controls;          /* control sockets that the worker was given */
   guint32 n_closed_controls;   /* of them, those that it has told are closed */
 

@@ -119,18 +119,17 @@ sonde_session_enter (SondeSession *self, SondeSessionState state)
 void
 sonde_session_answer_stops (SondeSession *self, const GError *error)
 {
-  g_autoptr (GPtrArray) stops = g_steal_pointer (&self->stops);
+  g_autoptr (GArray) stops = g_steal_pointer (&self->stops);
+  g_autoptr (GVariant) statistics = NULL;
 
-  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  self->stops = g_array_new (FALSE, FALSE, sizeof (SondeSessionStop));
+  if (error == NULL)
+    statistics = g_variant_ref_sink (sonde_session_statistics (self));
   for (guint i = 0; i < stops->len; i++)
     {
-      GTask *task = g_ptr_array_index (stops, i);
+      const SondeSessionStop *stop = &g_array_index (stops, SondeSessionStop, i);
 
-      if (error != NULL)
-        g_task_return_error (task, g_error_copy (error));
-      else
-        g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
-                               (GDestroyNotify) g_variant_unref);
+      stop->stopped (statistics, error, stop->user_data);
     }
 }
 
@@ -416,7 +415,7 @@ sonde_session_new_with (SondeSessionRecord *facts,
   self->state = SONDE_STATE_CALLING;
   self->store = store;
   self->file_fd = -1;
-  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  self->stops = g_array_new (FALSE, FALSE, sizeof (SondeSessionStop));
   return self;
 }
 
@@ -470,7 +469,7 @@ sonde_session_free (SondeSession *self)
   if (self->facts->capture_file != NULL)
     sonde_capture_store_release (self->store, self->facts->capture_file);
   g_clear_pointer (&self->last_readers, g_ptr_array_unref);
-  g_clear_pointer (&self->stops, g_ptr_array_unref);
+  g_clear_pointer (&self->stops, g_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);
   sonde_session_record_free (self->facts);
@@ -505,27 +504,21 @@ sonde_session_stop (SondeSession *self, const char *reason)
 }
 
 void
-sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data)
+sonde_session_stop_for (SondeSession *self, SondeSessionStopped stopped, gpointer user_data)
 {
-  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  const SondeSessionStop stop = { stopped, user_data };
+  g_autoptr (GError) error = NULL;
 
-  g_task_set_source_tag (task, sonde_session_stop_async);
   sonde_session_stop (self, "stopped");
-  if (self->state == SONDE_STATE_DRAINING)
-    g_ptr_array_add (self->stops, g_steal_pointer (&task));
-  else if (sonde_session_is_in (self, SONDE_STATE_BIT (SONDE_STATE_DELIVERING)
-                                          | SONDE_STATE_BIT (SONDE_STATE_LEAVING)))
-    g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
-                           (GDestroyNotify) g_variant_unref);
-  else
-    g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
-                             sonde_session_state_row (self->state)->name);
-}
-
-GVariant *
-sonde_session_stop_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_pointer (G_TASK (result), error);
+  if (!sonde_session_is_in (self, SONDE_STATES_DRAINING | SONDE_STATE_BIT (SONDE_STATE_LEAVING)))
+    {
+      sonde_session_refuse_state (self, &error);
+      stopped (NULL, error, user_data);
+      return;
+    }
+  g_array_append_val (self->stops, stop);
+  if (self->state != SONDE_STATE_DRAINING)
+    sonde_session_answer_stops (self, NULL);
 }
 
 void

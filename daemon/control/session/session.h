@@ -113,12 +113,11 @@ void sonde_session_stop (SondeSession *self, const char *reason);
 /* Of an adopted one: stops it if it has no owner any more and needs him, or no target. */
 void sonde_session_stop_if_deserted (SondeSession *self);
 
+/* Once, also from inside of the call. @statistics: a{st}, NULL with @error */
+typedef void (*SondeSessionStopped) (GVariant *statistics, const GError *error, gpointer user_data);
 /* As sonde_session_stop() with "stopped"; answers when the rings are drained or the session failed,
  * within SONDE_LIMIT_DRAIN_MS. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
-void
-sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data);
-/* Returns: (transfer full): a{st} */
-GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
+void sonde_session_stop_for (SondeSession *self, SondeSessionStopped stopped, gpointer user_data);
 
 /* @step: to SONDE_STEP_PAUSE, or to _RESUME; nothing is sampled in between.
  * Errors: SONDE_ERROR_INVALID_STATE, FAILED */
@@ -167,14 +166,15 @@ void sonde_session_end_over_budget (SondeSession *self, const char *reason);
 /* Fails it now, without waiting for its worker to drain. */
 void sonde_session_abort (SondeSession *self, const char *reason);
 
+/* Once, also from inside of the call. @error: why not; NULL: they are in */
+typedef void (*SondeTargetsAdded) (const GError *error, gpointer user_data);
 /* @targets: (transfer full) (element-type SondeAskedTarget): all of them come in, or none.
  * They have SONDE_LIMIT_PROOF_MS; an answer that comes later is nobody's.
  * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED; what the broker says */
-void sonde_session_add_targets_async (SondeSession *self,
-                                      GPtrArray *targets,
-                                      GAsyncReadyCallback callback,
-                                      gpointer user_data);
-gboolean sonde_session_add_targets_finish (GAsyncResult *result, GError **error);
+void sonde_session_add_targets (SondeSession *self,
+                                GPtrArray *targets,
+                                SondeTargetsAdded added,
+                                gpointer user_data);
 
 /* After `ended`: lets go of all but what its properties say and the path of its file. */
 void sonde_session_retire (SondeSession *self);
