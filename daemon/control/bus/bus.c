@@ -103,30 +103,29 @@ get (SondeCall *call, const SondeMember *property)
              : sonde_session_record_show (sonde_session_facts (call->session), property->fact);
 }
 
-static GVariant *
-get_all (SondeCall *call)
+/* Behind the gate. */
+static void
+run (SondeCall *call)
 {
   GVariantBuilder builder;
   gsize n_members;
   const SondeMember *members = sonde_service_members (&n_members);
 
+  if (call->member->handler != NULL)
+    {
+      call->member->handler (call);
+      return;
+    }
+  if (!g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
+    {
+      sonde_call_return (call, g_variant_new ("(v)", get (call, call->member)), NULL);
+      return;
+    }
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sv}"));
   for (gsize i = 0; i < n_members; i++)
     if (members[i].handler == NULL && g_str_equal (members[i].interface, call->member->interface))
       g_variant_builder_add (&builder, "{sv}", members[i].name, get (call, &members[i]));
-  return g_variant_new ("(a{sv})", &builder);
-}
-
-/* Behind the gate. */
-static void
-run (SondeCall *call)
-{
-  if (call->member->handler != NULL)
-    call->member->handler (call);
-  else if (g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
-    sonde_call_return (call, get_all (call), NULL);
-  else
-    sonde_call_return (call, g_variant_new ("(v)", get (call, call->member)), NULL);
+  sonde_call_return (call, g_variant_new ("(a{sv})", &builder), NULL);
 }
 
 static void
@@ -314,7 +313,7 @@ on_caller_left (const char *name, gpointer user_data)
 {
   SondeBus *self = user_data;
 
-  sonde_session_manager_owner_left (self->manager, name);
+  sonde_session_manager_stop (self->manager, name, "owner-left");
 }
 
 SondeBus *

@@ -174,27 +174,6 @@ run (gpointer user_data)
 
 /* --- the main loop --- */
 
-/* Takes it out of the queue again. FALSE: the thread has it, or has had it. */
-static gboolean
-withdraw (SondeStoreRequest *self)
-{
-  Shared *shared = self->store->shared;
-  gpointer uid = GUINT_TO_POINTER (self->uid);
-  GQueue *queue;
-  gboolean is_there;
-
-  g_mutex_lock (&shared->lock);
-  queue = g_hash_table_lookup (shared->of_uid, uid);
-  is_there = queue != NULL && g_queue_remove (queue, self);
-  if (is_there && g_queue_is_empty (queue))
-    {
-      g_hash_table_remove (shared->of_uid, uid);
-      g_queue_remove (&shared->turns, uid);
-    }
-  g_mutex_unlock (&shared->lock);
-  return is_there;
-}
-
 static void
 fail (SondeStoreRequest *self, const char *why)
 {
@@ -210,9 +189,24 @@ fail (SondeStoreRequest *self, const char *why)
 void
 sonde_store_request_cancel (SondeStoreRequest *self)
 {
+  Shared *shared = self->store->shared;
+  gpointer uid = GUINT_TO_POINTER (self->uid);
+  GQueue *queue;
+  gboolean is_there;
+
   self->reply = NULL;
   g_clear_handle_id (&self->deadline, g_source_remove);
-  if (!withdraw (self))
+  g_mutex_lock (&shared->lock);
+  queue = g_hash_table_lookup (shared->of_uid, uid);
+  is_there = queue != NULL && g_queue_remove (queue, self);
+  if (is_there && g_queue_is_empty (queue))
+    {
+      g_hash_table_remove (shared->of_uid, uid);
+      g_queue_remove (&shared->turns, uid);
+    }
+  g_mutex_unlock (&shared->lock);
+  /* Else the thread has it, or has had it. */
+  if (!is_there)
     return;
   g_hash_table_remove (self->store->pending, self);
   request_free (self);

@@ -155,7 +155,7 @@ struct SondeSessionManager
   gboolean has_missed;         /* somebody could not come since the last call, as far as is known */
   guint64 last_id;
   Memory memories[SONDE_LIMIT_REMEMBERED]; /* by number, the newest in the place of older ones */
-  GSource *reaper;                         /* frees the dead outside their own callbacks */
+  guint reaper;                            /* source: frees the dead outside their own callbacks */
   GPtrArray *dead;                         /* SondeSession */
   gboolean is_shutting_down;
   guint shutdown_timer;
@@ -203,9 +203,7 @@ sonde_session_manager_free (SondeSessionManager *self)
     sonde_beacon_page_set (self->beacon, NULL, 0);
   g_clear_pointer (&self->beacon, sonde_beacon_page_free);
   g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
-  if (self->reaper != NULL)
-    g_source_destroy (self->reaper);
-  g_clear_pointer (&self->reaper, g_source_unref);
+  g_clear_handle_id (&self->reaper, g_source_remove);
   g_clear_pointer (&self->accounts, sonde_accounts_free);
   g_clear_pointer (&self->sessions, g_hash_table_unref);
   g_clear_pointer (&self->starting, g_hash_table_unref);
@@ -459,7 +457,7 @@ on_reap (gpointer user_data)
 {
   SondeSessionManager *self = user_data;
 
-  g_clear_pointer (&self->reaper, g_source_unref);
+  self->reaper = 0;
   g_ptr_array_set_size (self->dead, 0);
   if (self->is_shutting_down && g_hash_table_size (self->sessions) == 0)
     finish (self);
@@ -469,12 +467,8 @@ on_reap (gpointer user_data)
 static void
 schedule_reap (SondeSessionManager *self)
 {
-  if (self->reaper != NULL)
-    return;
-  self->reaper = g_idle_source_new ();
-  g_source_set_callback (self->reaper, on_reap, self, NULL);
-  g_source_set_static_name (self->reaper, "sonde-session-reaper");
-  g_source_attach (self->reaper, g_main_context_get_thread_default ());
+  if (self->reaper == 0)
+    self->reaper = g_idle_add (on_reap, self);
 }
 
 static void
@@ -826,8 +820,8 @@ sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
 }
 
 /* Stopping one never takes it out of the table at once: its worker is reaped first. */
-static void
-stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
+void
+sonde_session_manager_stop (SondeSessionManager *self, const char *owner, const char *reason)
 {
   GHashTableIter iter;
   gpointer session;
@@ -838,12 +832,6 @@ stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
         || (!sonde_session_facts (session)->is_lasting
             && g_str_equal (sonde_session_facts (session)->owner, owner)))
       sonde_session_stop (session, reason);
-}
-
-void
-sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner)
-{
-  stop_sessions (self, owner, "owner-left");
 }
 
 /* How their processes ended nobody could tell. */
@@ -884,7 +872,7 @@ sonde_session_manager_shut_down (SondeSessionManager *self,
   self->done = done;
   self->done_data = user_data;
   self->shutdown_timer = g_timeout_add (SONDE_LIMIT_SHUTDOWN_MS, on_shutdown_timeout, self);
-  stop_sessions (self, NULL, reason);
+  sonde_session_manager_stop (self, NULL, reason);
   if (g_hash_table_size (self->sessions) == 0)
     schedule_reap (self);
 }

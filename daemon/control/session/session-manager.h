@@ -89,8 +89,8 @@ gboolean sonde_session_manager_was_of (const SondeSessionManager *self, guint64 
 gboolean sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid);
 /* (transfer container) (element-type SondeSession): by number */
 GPtrArray *sonde_session_manager_list (SondeSessionManager *self);
-/* Ends the sessions of @owner that do not last. */
-void sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner);
+/* Ends the sessions of @owner that do not last; of NULL: all. */
+void sonde_session_manager_stop (SondeSessionManager *self, const char *owner, const char *reason);
 
 /* Stops all; refuses new ones from now on; calls @done when the last is gone, at most
  * SONDE_LIMIT_SHUTDOWN_MS later. */
