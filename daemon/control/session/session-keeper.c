@@ -366,12 +366,3 @@ sonde_session_adopt (SondeLeftSession *left,
                sonde_scope_name (self->options->asked.scope));
   return self;
 }
-
-void
-sonde_session_stop_if_deserted (SondeSession *self)
-{
-  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
-    return;
-  if (!self->facts->is_lasting && g_cancellable_is_cancelled (self->owner->left))
-    sonde_session_stop (self, "owner-left");
-}

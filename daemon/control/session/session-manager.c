@@ -569,15 +569,19 @@ adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *l
   else if (session->worker == NULL)
     keep (self, session);
   else
-    insert (self, session);
+    {
+      insert (self, session);
+      /* Its owner, whom it needs, left with the bus that knew him. */
+      if (sonde_session_is_in (session, SONDE_STATES_LIVE) && !record->is_lasting
+          && g_cancellable_is_cancelled (owner->left))
+        sonde_session_stop (session, "owner-left");
+    }
 }
 
 void
 sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
 {
   g_autoptr (GPtrArray) all = NULL;
-  GHashTableIter iter;
-  gpointer session;
 
   if (self->fd_store != NULL)
     {
@@ -585,10 +589,6 @@ sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
       all = sonde_session_find_left (self->fd_store);
       for (guint i = 0; i < all->len; i++)
         adopt_one (self, callers, g_ptr_array_index (all, i));
-      /* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
-      g_hash_table_iter_init (&iter, self->sessions);
-      while (g_hash_table_iter_next (&iter, NULL, &session))
-        sonde_session_stop_if_deserted (session);
     }
   tidy_captures (self, 0);
 }
@@ -735,7 +735,7 @@ sonde_session_manager_start (SondeSessionManager *self,
     {
       g_autofree char *key = sonde_rendezvous_make_key ();
 
-      sonde_session_set_rendezvous (session, sonde_rendezvous_describe (self->rendezvous, key));
+      session->facts->rendezvous = sonde_rendezvous_describe (self->rendezvous, key);
     }
   g_hash_table_insert (self->starting, session, g_memdup2 (&start, sizeof start));
   insert (self, session);

@@ -111,7 +111,7 @@ sonde_session_is_in (const SondeSession *self, guint32 states)
   return sonde_session_state_is_in (self->state, states);
 }
 void sonde_session_start_duration (SondeSession *self);
-/* Tells broker and worker what they may have. */
+/* Tells systemd what the units of broker and worker may have. Nothing waits for it. */
 void sonde_session_share_out (SondeSession *self);
 /* A sentence for the capture, in any script; what is beyond a note's length is cut off. */
 gboolean sonde_session_note (SondeSession *self, const char *text, GError **error);

@@ -243,13 +243,6 @@ sonde_session_share_out (SondeSession *self)
     sonde_peer_set_share (self->broker, &of_broker);
 }
 
-void
-sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
-{
-  self->share = *share;
-  sonde_session_share_out (self);
-}
-
 guint64
 sonde_session_measure (SondeSession *self)
 {
@@ -363,13 +356,6 @@ sonde_session_open_control (SondeSession *self, GError **error)
     return -1;
   self->n_controls++;
   return sonde_steal_fd (&fd);
-}
-
-void
-sonde_session_set_rendezvous (SondeSession *self, char *description)
-{
-  g_free (self->facts->rendezvous);
-  self->facts->rendezvous = description;
 }
 
 static gboolean

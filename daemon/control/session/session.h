@@ -110,9 +110,6 @@ void sonde_session_start (SondeSession *self, SondePeerLauncher *launcher);
  */
 void sonde_session_stop (SondeSession *self, const char *reason);
 
-/* Of an adopted one: stops it if it has no owner any more and needs him, or no target. */
-void sonde_session_stop_if_deserted (SondeSession *self);
-
 /* Once, also from inside of the call. @statistics: a{st}, NULL with @error */
 typedef void (*SondeSessionStopped) (GVariant *statistics, const GError *error, gpointer user_data);
 /* As sonde_session_stop() with "stopped"; answers when the rings are drained or the session failed,
@@ -140,8 +137,6 @@ gboolean sonde_session_open_file (const SondeSession *self,
  * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
 int sonde_session_open_control (SondeSession *self, GError **error);
 
-/* @description: (transfer full) (nullable): of where its programs find it */
-void sonde_session_set_rendezvous (SondeSession *self, char *description);
 /* Whether programs that run already are called for it, which it wants if they are of its scope.
  * @wish: (out) */
 gboolean sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish);
@@ -153,8 +148,6 @@ void sonde_session_meet (SondeSession *self, SondeGuest *guest);
  * less often. */
 void sonde_session_turn_away (SondeSession *self);
 
-/* What the units of its broker and its worker may have. Nothing waits for it. */
-void sonde_session_set_share (SondeSession *self, const SondeUnitShare *share);
 /* CPU time that both have taken so far, in µs. */
 guint64 sonde_session_measure (SondeSession *self);
 /* Has nothing recorded for a while, or again if that is its state. @text: told in the capture.
