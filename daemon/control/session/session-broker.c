@@ -10,7 +10,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/control/session/session-private.h"
 #include "daemon/control/system/audit.h"
-#include "daemon/control/system/unit.h"
 
 /* PROVE or ADD. @targets: (transfer full) */
 static gboolean
@@ -420,18 +419,13 @@ on_file_created (SondeStoreAnswer *answer, const GError *error, gpointer user_da
 }
 
 static void
-on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
+on_group_found (const char *group, const GError *error, gpointer user_data)
 {
-  SondeSession *self;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *group = sonde_unit_find_group_finish (result, &error);
+  SondeSession *self = user_data;
 
-  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-    return; /* self is gone */
-  self = user_data;
-  g_clear_object (&self->lookup);
-  self->group = g_steal_pointer (&group);
-  self->lookup_error = g_steal_pointer (&error);
+  self->lookup = NULL;
+  self->group = g_strdup (group);
+  self->lookup_error = error != NULL ? g_error_copy (error) : NULL;
   sonde_session_begin (self);
 }
 
@@ -448,10 +442,8 @@ on_proved (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
   sonde_session_share_out (self);
   sonde_session_step (self, SONDE_STEP_PROVE);
   if (self->options->asked.scope == SONDE_SCOPE_UNIT)
-    {
-      self->lookup = g_cancellable_new ();
-      sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
-    }
+    self->lookup = sonde_unit_find_group (self->options->asked.unit, on_group_found, self,
+                                          &self->lookup_error);
   if (self->facts->is_lasting)
     self->creating
         = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,

@@ -4,6 +4,7 @@
 
 #include "daemon/control/peer/peer.h"
 #include "daemon/control/session/session.h"
+#include "daemon/control/system/unit.h"
 
 /* What the fd store has of a session. */
 typedef struct
@@ -29,7 +30,7 @@ struct SondeSession
   gpointer user_data;
 
   SondeSessionState state;
-  GCancellable *lookup; /* of the question to systemd where the unit is, while it is open */
+  SondeGroupQuestion *lookup; /* where the unit is, while that is open */
   GError *lookup_error;
   char *group;               /* its answer */
   gboolean has_started;      /* somebody knows of it */

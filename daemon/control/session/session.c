@@ -443,9 +443,7 @@ sonde_session_free (SondeSession *self)
   sonde_session_keeper_forget (&self->keeper);
   g_clear_pointer (&self->worker, sonde_peer_free);
   sonde_peer_free (sonde_session_steal_broker (self));
-  if (self->lookup != NULL)
-    g_cancellable_cancel (self->lookup);
-  g_clear_object (&self->lookup);
+  g_clear_pointer (&self->lookup, sonde_group_question_free);
   g_clear_error (&self->lookup_error);
   g_free (self->group);
   g_clear_pointer (&self->launcher, sonde_peer_launcher_unref);
