@@ -20,7 +20,6 @@ typedef struct SondeControlGroup SondeControlGroup;
  * Errors: SONDE_ERROR_NO_SUCH_PROCESS if there is no such group, NOT_SUPPORTED if this machine has
  * no hierarchy, FAILED if it is the root or leads out of it */
 SondeControlGroup *sonde_control_group_open (const char *path, GError **error);
-/* Accepts NULL. */
 void sonde_control_group_free (SondeControlGroup *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlGroup, sonde_control_group_free)
 
@@ -51,6 +50,4 @@ typedef struct SondeGroupWatch SondeGroupWatch;
 SondeGroupWatch *sonde_group_watch_new (const SondeControlGroup *group,
                                         void (*emptied) (gpointer user_data),
                                         gpointer user_data);
-/* Accepts NULL. */
 void sonde_group_watch_free (SondeGroupWatch *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeGroupWatch, sonde_group_watch_free)

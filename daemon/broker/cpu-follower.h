@@ -29,9 +29,7 @@ SondeCpuFollower *sonde_cpu_follower_new (const char *path,
                                           const GArray *cpus,
                                           const SondeCpuFollowerHandler *handler,
                                           gpointer user_data);
-/* Accepts NULL. */
 void sonde_cpu_follower_free (SondeCpuFollower *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCpuFollower, sonde_cpu_follower_free)
 
 /* What happens once a second. A list that cannot be read changes nothing. */
 void sonde_cpu_follower_look (SondeCpuFollower *self);

@@ -44,10 +44,8 @@ typedef struct
 /* @broker: prepared, and shared from now on; @handler: outliving it */
 SondeLanes *
 sonde_lanes_new (SondeProcBroker *broker, const SondeLanesHandler *handler, gpointer user_data);
-/* What is not answered is forgotten; waits for nobody. Not from inside of a handler. Accepts NULL.
- */
+/* What is not answered is forgotten; waits for nobody. Not from inside of a handler. */
 void sonde_lanes_free (SondeLanes *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeLanes, sonde_lanes_free)
 
 /* @question: copied, and its opening is taken */
 void sonde_lanes_ask (SondeLanes *self, const SondeQuestion *question);

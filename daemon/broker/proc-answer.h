@@ -14,7 +14,6 @@
  */
 typedef struct SondeAnswer SondeAnswer;
 
-/* Accepts NULL. */
 void sonde_answer_free (SondeAnswer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAnswer, sonde_answer_free)
 
@@ -58,7 +57,7 @@ typedef struct
   gpointer data;                /* whoever asks knows what it is */
 } SondeQuestion;
 
-/* One that was copied, with its opening. Accepts NULL. */
+/* One that was copied, with its opening. */
 void sonde_question_free (SondeQuestion *self);
 
 /**

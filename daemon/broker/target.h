@@ -39,7 +39,6 @@ typedef struct
 
 /* @asked: (transfer full) */
 SondeTarget *sonde_target_new (SondeAskedTarget *asked);
-/* Accepts NULL. */
 void sonde_target_free (SondeTarget *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTarget, sonde_target_free)
 
@@ -69,9 +68,7 @@ typedef struct SondeTargetSet SondeTargetSet;
 
 /* @all_exited: each time that no target is left */
 SondeTargetSet *sonde_target_set_new (void (*all_exited) (gpointer user_data), gpointer user_data);
-/* Accepts NULL. */
 void sonde_target_set_free (SondeTargetSet *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeTargetSet, sonde_target_set_free)
 
 /* Whether @n_more have room. Errors: SONDE_ERROR_LIMIT_EXCEEDED */
 gboolean sonde_target_set_check_room (const SondeTargetSet *self, guint n_more, GError **error);

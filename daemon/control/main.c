@@ -333,49 +333,30 @@ on_name_requested (GVariant *reply, const GError *error, gpointer user_data)
   set_idle_timer (self);
 }
 
-/* A private sonded ends with its caller: nothing of it is to stay. */
-static SondeCaptureStore *
-open_store (const Daemon *self)
-{
-  g_autoptr (GError) error = NULL;
-  SondeCaptureStore *store;
-
-  if (self->peer_fd >= 0)
-    return NULL;
-  store = sonde_capture_store_new (self->state_directory, &self->settings, &error);
-  if (store == NULL)
-    g_message ("StartSession is not possible: %s", error->message);
-  return store;
-}
-
-/* Who inherits a control socket needs no such place. */
-static void
-listen_to_programs (Daemon *self)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (self->rendezvous_fd < 0)
-    return;
-  if (!sonde_session_manager_listen (self->bus->manager, sonde_steal_fd (&self->rendezvous_fd),
-                                     &error))
-    g_message ("%s", error->message);
-  else if (self->beacon != NULL
-           && !sonde_session_manager_light_beacon (self->bus->manager, self->beacon, &error))
-    g_message ("Programs that run already are not called: %s", error->message);
-}
-
 /* Objects first: whoever sees the name finds them. */
 static void
 on_ready (gpointer user_data)
 {
   Daemon *self = user_data;
   gboolean is_peer = self->peer_fd >= 0;
+  g_autoptr (GError) no_store = NULL;
+  g_autoptr (GError) no_programs = NULL;
+  SondeCaptureStore *store = NULL;
   guint64 watchdog_us;
 
   g_clear_handle_id (&self->connect_timer, g_source_remove);
+  /* A private sonded ends with its caller: nothing of it is to stay. */
+  if (!is_peer)
+    store = sonde_capture_store_new (self->state_directory, &self->settings, &no_store);
+  if (no_store != NULL)
+    g_message ("StartSession is not possible: %s", no_store->message);
   self->bus = sonde_bus_new (self->connection, is_peer, sonde_peer_launcher_ref (self->launcher),
-                             open_store (self), self->fd_store, &self->settings);
-  listen_to_programs (self);
+                             store, self->fd_store, &self->settings);
+  /* Who inherits a control socket needs no such place. */
+  if (self->rendezvous_fd >= 0
+      && !sonde_session_manager_listen (self->bus->manager, sonde_steal_fd (&self->rendezvous_fd),
+                                        self->beacon, &no_programs))
+    g_message ("%s", no_programs->message);
   /* Three times in each WatchdogSec=. */
   if (has_heirs (self) && sd_watchdog_enabled (FALSE, &watchdog_us) > 0)
     self->watchdog_timer
@@ -455,19 +436,6 @@ write_log (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpoint
   /* The default one would take GLib's lock of what is done once, for ever if memory ran out below
    * that lock. */
   return g_log_writer_standard_streams (level, fields, n_fields, user_data);
-}
-
-/* Brokers and workers inherit it and keep thousands of events open. */
-static void
-raise_file_limit (void)
-{
-  struct rlimit limit;
-
-  if (getrlimit (RLIMIT_NOFILE, &limit) == 0)
-    {
-      limit.rlim_cur = limit.rlim_max;
-      setrlimit (RLIMIT_NOFILE, &limit);
-    }
 }
 
 /* As systemd does, where that starts us: what is in it first. Where somebody else could write, a
@@ -561,40 +529,6 @@ give_up_rights (const struct passwd *service, GError **error)
   return sonde_error_set_errno (error, errno, "Cannot give up capabilities");
 }
 
-/* Root's own session, whose worker inherits it. One of the whole machine with many large samples
- * loses some of them if its turn comes after tens of milliseconds; the sessions that are possible
- * to others do not, and cost others the CPU. */
-static void
-come_first (void)
-{
-  if (getpriority (PRIO_PROCESS, 0) > WANTED_NICE)
-    (void) setpriority (PRIO_PROCESS, 0, WANTED_NICE);
-}
-
-/* In a private sonded ^C is the client's to handle: it wants to end its recording. Brokers and
- * workers inherit what is ignored here. */
-static void
-ignore_signals (const Daemon *self)
-{
-  signal (SIGPIPE, SIG_IGN);
-  if (self->peer_fd >= 0)
-    {
-      signal (SIGINT, SIG_IGN);
-      signal (SIGQUIT, SIG_IGN);
-    }
-}
-
-static void
-watch_signals (Daemon *self)
-{
-  g_unix_signal_add (SIGTERM, on_terminate, self);
-  if (self->peer_fd < 0)
-    {
-      g_unix_signal_add (SIGINT, on_terminate, self);
-      g_unix_signal_add (SIGHUP, on_reload, self);
-    }
-}
-
 static gboolean
 parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, GError **error)
 {
@@ -644,21 +578,6 @@ parse_arguments (Daemon *self, int *argc, char ***argv, gboolean *show_version, 
   return TRUE;
 }
 
-/* Elsewhere systemd starts brokers and workers. */
-static int
-fork_spawner (Daemon *self, GError **error)
-{
-  int fd;
-
-  self->programs[SONDE_PEER_BROKER].path = self->paths[SONDE_PEER_BROKER];
-  self->programs[SONDE_PEER_CAPTURE].path = self->paths[SONDE_PEER_CAPTURE];
-  self->programs[SONDE_PEER_CAPTURE].has_own_uid = TRUE;
-  fd = sonde_spawner_fork (self->programs, SONDE_PEER_N_KINDS);
-  if (fd < 0)
-    sonde_error_set_errno (error, errno, "Cannot fork");
-  return fd;
-}
-
 /* Before there is a thread: what is forked has none, and rights are given up by all. */
 static gboolean
 prepare (Daemon *self, GError **error)
@@ -667,12 +586,28 @@ prepare (Daemon *self, GError **error)
   const struct passwd *service = is_root ? getpwnam (SERVICE_USER) : NULL;
   g_autoptr (GError) no_rendezvous = NULL;
   SondePeerProcesses *processes = NULL;
+  struct rlimit limit;
   int fd;
 
-  ignore_signals (self);
-  raise_file_limit ();
+  signal (SIGPIPE, SIG_IGN);
+  /* Brokers and workers inherit what is ignored here, and how many files may be open: they keep
+   * thousands of events. */
+  if (getrlimit (RLIMIT_NOFILE, &limit) == 0)
+    {
+      limit.rlim_cur = limit.rlim_max;
+      setrlimit (RLIMIT_NOFILE, &limit);
+    }
   if (self->peer_fd >= 0)
-    come_first ();
+    {
+      /* ^C is the client's to handle: it wants to end its recording. */
+      signal (SIGINT, SIG_IGN);
+      signal (SIGQUIT, SIG_IGN);
+      /* Root's own session, whose worker inherits it. One of the whole machine with many large
+       * samples loses some of them if its turn comes after tens of milliseconds; the sessions that
+       * are possible to others do not, and cost others the CPU. */
+      if (getpriority (PRIO_PROCESS, 0) > WANTED_NICE)
+        (void) setpriority (PRIO_PROCESS, 0, WANTED_NICE);
+    }
   if (service != NULL)
     prepare_state_directory (self, service);
   else if (is_root)
@@ -680,9 +615,12 @@ prepare (Daemon *self, GError **error)
               SERVICE_USER);
   if (self->sockets[SONDE_PEER_CAPTURE] == NULL)
     {
-      fd = fork_spawner (self, error);
+      self->programs[SONDE_PEER_BROKER].path = self->paths[SONDE_PEER_BROKER];
+      self->programs[SONDE_PEER_CAPTURE].path = self->paths[SONDE_PEER_CAPTURE];
+      self->programs[SONDE_PEER_CAPTURE].has_own_uid = TRUE;
+      fd = sonde_spawner_fork (self->programs, SONDE_PEER_N_KINDS);
       if (fd < 0)
-        return FALSE;
+        return sonde_error_set_errno (error, errno, "Cannot fork");
       processes = sonde_peer_processes_new (fd, self->programs, SONDE_PEER_N_KINDS);
       self->rendezvous_fd = sonde_rendezvous_listen (&no_rendezvous);
       if (self->rendezvous_fd < 0)
@@ -697,22 +635,11 @@ prepare (Daemon *self, GError **error)
   return TRUE;
 }
 
-/* systemd listens there for us, by the name in sonde-collect.socket. */
-static int
-take_rendezvous (SondeFdStore *store)
-{
-  const char *name;
-
-  for (guint i = 0; (name = sonde_fd_store_left_name (store, i)) != NULL; i++)
-    if (g_str_equal (name, "collect"))
-      return sonde_fd_store_take_left (store, i);
-  return -1;
-}
-
 static void
 run (Daemon *self)
 {
   g_autoptr (GError) error = NULL;
+  const char *name;
 
   if (!prepare (self, &error))
     {
@@ -725,11 +652,19 @@ run (Daemon *self)
     load_settings (self);
   else
     self->settings.uid_cpu_percent = 0; /* what the caller may take is the caller's */
-  watch_signals (self);
+  g_unix_signal_add (SIGTERM, on_terminate, self);
+  if (self->peer_fd < 0)
+    {
+      g_unix_signal_add (SIGINT, on_terminate, self);
+      g_unix_signal_add (SIGHUP, on_reload, self);
+    }
   if (self->sockets[SONDE_PEER_CAPTURE] != NULL)
     {
       self->fd_store = sonde_fd_store_new (self->systemd);
-      self->rendezvous_fd = take_rendezvous (self->fd_store);
+      /* systemd listens there for us, by the name in sonde-collect.socket. */
+      for (guint i = 0; (name = sonde_fd_store_left_name (self->fd_store, i)) != NULL; i++)
+        if (self->rendezvous_fd < 0 && g_str_equal (name, "collect"))
+          self->rendezvous_fd = sonde_fd_store_take_left (self->fd_store, i);
     }
   self->loop = g_main_loop_new (NULL, FALSE);
   self->connect_timer = g_timeout_add (SONDE_LIMIT_CONNECT_MS, on_connect_overdue, self);

@@ -28,12 +28,6 @@ struct SondePeer
   gboolean is_deaf; /* what is sent to it fails */
 };
 
-struct SondeCaller
-{
-  uid_t uid;
-  GCancellable *left;
-};
-
 static struct SondePeer peers[SONDE_PEER_N_KINDS];
 
 SondePeer *
@@ -170,36 +164,6 @@ sonde_caller_unref (SondeCaller *self)
 {
 }
 
-const char *
-sonde_caller_name (const SondeCaller *self)
-{
-  return ":1.1";
-}
-
-const char *
-sonde_caller_bus_id (const SondeCaller *self)
-{
-  return "";
-}
-
-uid_t
-sonde_caller_uid (const SondeCaller *self)
-{
-  return self->uid;
-}
-
-pid_t
-sonde_caller_pid (const SondeCaller *self)
-{
-  return getpid ();
-}
-
-GCancellable *
-sonde_caller_left (const SondeCaller *self)
-{
-  return self->left;
-}
-
 /* --- one session --- */
 
 typedef struct
@@ -265,11 +229,9 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 }
 
 static void
-on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
+on_stopped (GVariant *statistics, const GError *error, gpointer user_data)
 {
   Story *story = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) statistics = sonde_session_stop_finish (result, &error);
 
   if ((statistics == NULL) != (error != NULL) || story->n_stops-- == 0)
     abort ();
@@ -299,12 +261,11 @@ on_passed_on (SondeSession *session, SondeGuest *guest, int error, gpointer user
 }
 
 static void
-on_added (GObject *source, GAsyncResult *result, gpointer user_data)
+on_added (const GError *error, gpointer user_data)
 {
   Story *story = user_data;
-  g_autoptr (GError) error = NULL;
 
-  if (sonde_session_add_targets_finish (result, &error) != (error == NULL) || story->n_adds-- == 0)
+  if (story->n_adds-- == 0)
     abort ();
 }
 
@@ -398,13 +359,13 @@ take_step (Story *story, unsigned step)
       break;
     case STEP_STOP_ASYNC:
       story->n_stops++;
-      sonde_session_stop_async (story->session, on_stopped, story);
+      sonde_session_stop_for (story->session, on_stopped, story);
       break;
     case STEP_PAUSE:
-      sonde_session_pause (story->session, NULL);
+      sonde_session_switch (story->session, SONDE_STEP_PAUSE, NULL);
       break;
     case STEP_RESUME:
-      sonde_session_resume (story->session, NULL);
+      sonde_session_switch (story->session, SONDE_STEP_RESUME, NULL);
       break;
     case STEP_ABORT:
       sonde_session_abort (story->session, "aborted");
@@ -419,7 +380,7 @@ take_step (Story *story, unsigned step)
       peers[SONDE_PEER_BROKER].is_deaf = TRUE;
       break;
     case STEP_OWNER_LEAVES:
-      g_cancellable_cancel (sonde_caller_left (story->session->owner));
+      g_cancellable_cancel (story->session->owner->left);
       sonde_session_stop (story->session, "owner-left");
       break;
     case STEP_GONE:
@@ -431,7 +392,7 @@ take_step (Story *story, unsigned step)
       break;
     case STEP_ADD:
       story->n_adds++;
-      sonde_session_add_targets_async (story->session, dup_targets (), on_added, story);
+      sonde_session_add_targets (story->session, dup_targets (), on_added, story);
       break;
     case STEP_CONTROL:
       open_control (story);
@@ -526,7 +487,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   Input input = { data, size };
   unsigned how = input_take_byte (&input);
   g_autoptr (GCancellable) left = g_cancellable_new ();
-  struct SondeCaller caller = { how & 4 ? getuid () + 1 : getuid (), left };
+  char name[] = ":1.1";
+  SondeCaller caller = { .name = name,
+                         .bus_id = "",
+                         .uid = how & 4 ? getuid () + 1 : getuid (),
+                         .pid = getpid (),
+                         .left = left };
   Story story = { 0 };
   unsigned before;
 

@@ -89,21 +89,22 @@ test_life (Fixture *fixture, gconstpointer data)
   g_auto (Answer) gone = ANSWER_INIT;
   g_autofree char *name = NULL;
 
-  sonde_capture_store_create (fixture->store, 7, "label", 1, on_answer, &created);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_CREATE, 7, "label", 1, on_answer, &created);
   g_assert_cmpuint (created.n_answers, ==, 0);
   wait_for (&created);
   g_assert_no_error (created.error);
   g_assert_cmpint (write (created.fd, "x", 1), ==, 1);
   sonde_capture_store_complete (fixture->store, 7, created.path);
   sonde_capture_store_release (fixture->store, created.path);
-  sonde_capture_store_reopen (fixture->store, 7, created.path, on_answer, &again);
-  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_REOPEN, 7, created.path, 0, on_answer,
+                           &again);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_LIST, 7, NULL, 0, on_answer, &listed);
   wait_for (&listed);
   g_assert_cmpint (again.fd, >=, 0);
   g_assert_cmpuint (listed.n_captures, ==, 1);
   name = g_path_get_basename (created.path);
-  sonde_capture_store_remove (fixture->store, 7, name, on_answer, &removed);
-  sonde_capture_store_open_stored (fixture->store, 7, name, on_answer, &gone);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_REMOVE, 7, name, 0, on_answer, &removed);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_OPEN_STORED, 7, name, 0, on_answer, &gone);
   wait_for (&gone);
   g_assert_no_error (removed.error);
   g_assert_error (gone.error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_SESSION);
@@ -117,17 +118,17 @@ test_cancel (Fixture *fixture, gconstpointer data)
 
   for (guint i = 1; i <= 20; i++)
     {
-      SondeStoreRequest *request
-          = sonde_capture_store_create (fixture->store, 7, "label", i, on_answer, &created);
+      SondeStoreRequest *request = sonde_capture_store_ask (fixture->store, SONDE_STORE_CREATE, 7,
+                                                            "label", i, on_answer, &created);
 
       if (i % 2 == 0)
         g_usleep (1000);
       sonde_store_request_cancel (request);
     }
-  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_LIST, 7, NULL, 0, on_answer, &listed);
   wait_for (&listed);
   listed.n_answers = 0;
-  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_LIST, 7, NULL, 0, on_answer, &listed);
   wait_for (&listed);
   g_assert_cmpuint (created.n_answers, ==, 0);
   g_assert_cmpuint (listed.n_captures, ==, 0);
@@ -138,7 +139,7 @@ test_end (Fixture *fixture, gconstpointer data)
 {
   g_auto (Answer) listed = ANSWER_INIT;
 
-  sonde_capture_store_list (fixture->store, 7, FALSE, on_answer, &listed);
+  sonde_capture_store_ask (fixture->store, SONDE_STORE_LIST, 7, NULL, 0, on_answer, &listed);
   g_clear_pointer (&fixture->store, sonde_capture_store_free);
   g_assert_cmpuint (listed.n_answers, ==, 1);
   g_assert_error (listed.error, SONDE_ERROR, SONDE_ERROR_FAILED);

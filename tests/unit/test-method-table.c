@@ -32,10 +32,10 @@ test_rows_for_xml (void)
   for (gsize i = 0; i < G_N_ELEMENTS (infos); i++)
     {
       for (gsize n = 0; n < count_methods (infos[i]); n++)
-        g_assert_nonnull (sonde_service_find_method (infos[i]->name, infos[i]->methods[n]->name));
+        g_assert_nonnull (sonde_service_find (infos[i]->name, infos[i]->methods[n]->name, TRUE));
       for (gsize n = 0; n < count_properties (infos[i]); n++)
         g_assert_nonnull (
-            sonde_service_find_property (infos[i]->name, infos[i]->properties[n]->name));
+            sonde_service_find (infos[i]->name, infos[i]->properties[n]->name, FALSE));
     }
 }
 
@@ -65,7 +65,7 @@ test_one_gate (void)
   for (gsize i = 0; i < n_members; i++)
     if (members[i].handler == NULL)
       g_assert_cmpint (members[i].gate, ==,
-                       sonde_service_find_property (members[i].interface, NULL)->gate);
+                       sonde_service_find (members[i].interface, NULL, FALSE)->gate);
 }
 
 /* No member of a session is open, and what a gate guards fits its arguments. */
@@ -87,7 +87,7 @@ test_session_is_guarded (void)
       else
         g_assert_true ((members[i].get != NULL) != (members[i].fact != NULL));
     }
-  g_assert_cmpint (sonde_service_find_property (SONDE_SESSION_INTERFACE, NULL)->gate, ==,
+  g_assert_cmpint (sonde_service_find (SONDE_SESSION_INTERFACE, NULL, FALSE)->gate, ==,
                    SONDE_GATE_USE);
 }
 
@@ -105,27 +105,27 @@ test_gates (void)
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (rights); i++)
-    g_assert_cmpint (sonde_service_find_method (SONDE_SESSION_INTERFACE, rights[i].method)->gate,
-                     ==, rights[i].gate);
-  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "Profile")->gate, ==,
+    g_assert_cmpint (sonde_service_find (SONDE_SESSION_INTERFACE, rights[i].method, TRUE)->gate, ==,
+                     rights[i].gate);
+  g_assert_cmpint (sonde_service_find (SONDE_MANAGER_INTERFACE, "Profile", TRUE)->gate, ==,
                    SONDE_GATE_START);
-  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "StartSession")->gate, ==,
+  g_assert_cmpint (sonde_service_find (SONDE_MANAGER_INTERFACE, "StartSession", TRUE)->gate, ==,
                    SONDE_GATE_START);
-  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "ListCaptures")->gate, ==,
+  g_assert_cmpint (sonde_service_find (SONDE_MANAGER_INTERFACE, "ListCaptures", TRUE)->gate, ==,
                    SONDE_GATE_LIST_CAPTURES);
-  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "OpenStoredCapture")->gate,
+  g_assert_cmpint (sonde_service_find (SONDE_MANAGER_INTERFACE, "OpenStoredCapture", TRUE)->gate,
                    ==, SONDE_GATE_CAPTURE);
-  g_assert_cmpint (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "RemoveCapture")->gate, ==,
+  g_assert_cmpint (sonde_service_find (SONDE_MANAGER_INTERFACE, "RemoveCapture", TRUE)->gate, ==,
                    SONDE_GATE_CAPTURE);
 }
 
 static void
 test_foreign_members (void)
 {
-  g_assert_null (sonde_service_find_method (SONDE_MANAGER_INTERFACE, "Stop"));
-  g_assert_null (sonde_service_find_method ("org.freedesktop.DBus", "Profile"));
-  g_assert_null (sonde_service_find_property (SONDE_MANAGER_INTERFACE, "State"));
-  g_assert_null (sonde_service_find_property ("", NULL));
+  g_assert_null (sonde_service_find (SONDE_MANAGER_INTERFACE, "Stop", TRUE));
+  g_assert_null (sonde_service_find ("org.freedesktop.DBus", "Profile", TRUE));
+  g_assert_null (sonde_service_find (SONDE_MANAGER_INTERFACE, "State", FALSE));
+  g_assert_null (sonde_service_find ("", NULL, FALSE));
 }
 
 int

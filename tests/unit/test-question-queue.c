@@ -77,8 +77,8 @@ test_per_uid (Fixture *self, gconstpointer user_data)
   enter (self, 1, 1, "a2");
   enter (self, 2, 1, "a3");
   assert_put (self, "a1 a2");
-  g_assert_true (sonde_question_place_is_open (self->places[1]));
-  g_assert_false (sonde_question_place_is_open (self->places[2]));
+  g_assert_true (self->places[1]->is_open);
+  g_assert_false (self->places[2]->is_open);
   enter (self, 3, 2, "b1");
   assert_put (self, "b1");
   leave (self, 0);

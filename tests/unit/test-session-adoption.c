@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sessions that a sonded has left, whose workers have ended meanwhile. */
-#include "daemon/control/session/session.h"
+#include "daemon/control/session/session-private.h"
 
 #include <gio/gunixsocketaddress.h>
 #include <string.h>
@@ -14,6 +14,9 @@
 
 /* --- the owner, who is there: all that a session asks of him --- */
 
+static char owner_name[] = ":1.7";
+static SondeCaller owner = { .name = owner_name, .bus_id = "0123", .uid = 1000, .pid = 9 };
+
 SondeCaller *
 sonde_caller_ref (SondeCaller *self)
 {
@@ -23,36 +26,6 @@ sonde_caller_ref (SondeCaller *self)
 void
 sonde_caller_unref (SondeCaller *self)
 {
-}
-
-const char *
-sonde_caller_name (const SondeCaller *self)
-{
-  return ":1.7";
-}
-
-const char *
-sonde_caller_bus_id (const SondeCaller *self)
-{
-  return "0123";
-}
-
-uid_t
-sonde_caller_uid (const SondeCaller *self)
-{
-  return 1000;
-}
-
-pid_t
-sonde_caller_pid (const SondeCaller *self)
-{
-  return 9;
-}
-
-GCancellable *
-sonde_caller_left (const SondeCaller *self)
-{
-  return NULL;
 }
 
 /* --- what systemd keeps --- */
@@ -201,8 +174,8 @@ adopt (Fixture *fixture, SondeSessionRecord *record, gboolean is_done)
           .peer_fds
           = { [SONDE_PEER_BROKER] = -1, [SONDE_PEER_CAPTURE] = make_connection (is_done) } };
   g_autoptr (GError) error = NULL;
-  SondeSession *session = sonde_session_adopt (&left, fixture->store, NULL, NULL, fixture->launcher,
-                                               &handler, fixture, &error);
+  SondeSession *session = sonde_session_adopt (&left, fixture->store, &owner, NULL,
+                                               fixture->launcher, &handler, fixture, &error);
 
   g_assert_no_error (error);
   g_assert_cmpuint (fixture->n_ended, ==, 0);
@@ -245,7 +218,7 @@ failed_one_with_a_worker_is_told_again (Fixture *fixture, gconstpointer data)
 {
   SondeSession *session = adopt (fixture, make_record (SONDE_STATE_FAILED), FALSE);
 
-  g_assert_true (sonde_session_has_worker (session));
+  g_assert_true (session->worker != NULL);
   assert_told_once (fixture);
   sonde_session_free (session);
 }

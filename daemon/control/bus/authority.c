@@ -13,7 +13,7 @@
 /* --- turns --- */
 
 /* Of one uid; it lives as long as it has a place. */
-typedef struct
+typedef struct SondeQuestionLine
 {
   SondeQuestionQueue *queue;
   uid_t uid;
@@ -21,13 +21,6 @@ typedef struct
   guint n_open;
   gboolean has_turn; /* is in the queue's turns */
 } Line;
-
-struct SondeQuestionPlace
-{
-  Line *line;
-  gpointer question;
-  gboolean is_open;
-};
 
 struct SondeQuestionQueue
 {
@@ -82,29 +75,23 @@ update_line (Line *line)
     }
 }
 
-static Line *
-get_line (SondeQuestionQueue *self, uid_t uid)
-{
-  Line *line = g_hash_table_lookup (self->lines, GUINT_TO_POINTER (uid));
-
-  if (line != NULL)
-    return line;
-  line = g_new0 (Line, 1);
-  line->queue = self;
-  line->uid = uid;
-  g_hash_table_insert (self->lines, GUINT_TO_POINTER (uid), line);
-  return line;
-}
-
 SondeQuestionPlace *
 sonde_question_queue_enter (SondeQuestionQueue *self, uid_t uid, gpointer question)
 {
   SondeQuestionPlace *place = g_new0 (SondeQuestionPlace, 1);
+  Line *line = g_hash_table_lookup (self->lines, GUINT_TO_POINTER (uid));
 
-  place->line = get_line (self, uid);
+  if (line == NULL)
+    {
+      line = g_new0 (Line, 1);
+      line->queue = self;
+      line->uid = uid;
+      g_hash_table_insert (self->lines, GUINT_TO_POINTER (uid), line);
+    }
+  place->line = line;
   place->question = question;
-  g_queue_push_tail (&place->line->waiting, place);
-  update_line (place->line);
+  g_queue_push_tail (&line->waiting, place);
+  update_line (line);
   return place;
 }
 
@@ -123,12 +110,6 @@ sonde_question_queue_advance (SondeQuestionQueue *self)
       update_line (line);
       self->put (place->question);
     }
-}
-
-gboolean
-sonde_question_place_is_open (const SondeQuestionPlace *self)
-{
-  return self->is_open;
 }
 
 void
@@ -184,10 +165,11 @@ authority_clear (gpointer data)
   g_clear_pointer (&self->others, sonde_question_queue_free);
 }
 
-static void
-authority_unref (SondeAuthority *self)
+void
+sonde_authority_free (SondeAuthority *self)
 {
-  g_rc_box_release_full (self, authority_clear);
+  if (self != NULL) /* a question that is still open has it a little longer */
+    g_rc_box_release_full (self, authority_clear);
 }
 
 /* Answers the caller. @why_not: NULL: allowed. It is called from the signal that the caller leaves,
@@ -197,7 +179,7 @@ answer (Question *self, const char *why_not)
 {
   g_autoptr (GTask) task = g_steal_pointer (&self->task);
 
-  g_clear_signal_handler (&self->left_handler, sonde_caller_left (self->caller));
+  g_clear_signal_handler (&self->left_handler, self->caller->left);
   g_clear_handle_id (&self->timeout, g_source_remove);
   if (why_not == NULL)
     g_task_return_boolean (task, TRUE);
@@ -218,7 +200,7 @@ question_end (Question *self)
   g_variant_unref (self->details);
   g_free (self->action);
   g_free (self);
-  authority_unref (authority);
+  sonde_authority_free (authority);
 }
 
 /* polkit has its own time; ours is the question's. */
@@ -243,32 +225,30 @@ call_polkit (const SondeAuthority *self,
   sonde_bus_connection_call (self->connection, &call, reply, user_data);
 }
 
-/* Absent, silent, and any other trouble are not the same for who has to mend it. */
+/* (transfer full): NULL: allowed. Absent, silent, and any other trouble are not the same for who
+ * has to mend it. Source: org.freedesktop.PolicyKit1.Authority, AuthorizationResult. */
 static char *
-explain (const GError *error)
+explain (GVariant *result, const GError *error)
 {
-  g_autoptr (GError) copy = g_error_copy (error);
+  g_autoptr (GError) copy = NULL;
+  gboolean is_authorized, is_challenge;
 
+  if (result != NULL)
+    {
+      g_variant_get (result, "((bba{ss}))", &is_authorized, &is_challenge, NULL);
+      if (is_authorized)
+        return NULL;
+      return g_strdup (is_challenge ? "an administrator must authenticate, and nobody can be asked"
+                                    : "not allowed");
+    }
   if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN)
       || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NAME_HAS_NO_OWNER))
     return g_strdup (NO_POLKIT);
   if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY))
     return g_strdup ("polkit went away without an answer");
+  copy = g_error_copy (error);
   g_dbus_error_strip_remote_error (copy);
   return g_strdup_printf ("polkit cannot be asked: %s", copy->message);
-}
-
-/* Source: org.freedesktop.PolicyKit1.Authority, AuthorizationResult. */
-static char *
-read_result (GVariant *result)
-{
-  gboolean is_authorized, is_challenge;
-
-  g_variant_get (result, "((bba{ss}))", &is_authorized, &is_challenge, NULL);
-  if (is_authorized)
-    return NULL;
-  return g_strdup (is_challenge ? "an administrator must authenticate, and nobody can be asked"
-                                : "not allowed");
 }
 
 static void
@@ -278,7 +258,7 @@ on_checked (GVariant *reply, const GError *error, gpointer user_data)
 
   if (self->task != NULL)
     {
-      g_autofree char *why_not = reply != NULL ? read_result (reply) : explain (error);
+      g_autofree char *why_not = explain (reply, error);
 
       answer (self, why_not);
     }
@@ -290,7 +270,7 @@ static void
 give_up (Question *self, const char *why)
 {
   answer (self, why);
-  if (!sonde_question_place_is_open (self->place))
+  if (!self->place->is_open)
     question_end (self);
   else
     {
@@ -340,8 +320,7 @@ put (gpointer user_data)
   self->number = ++self->authority->n_put;
   id = g_strdup_printf ("%" G_GUINT64_FORMAT, self->number);
   g_variant_builder_init (&subject, G_VARIANT_TYPE_VARDICT);
-  g_variant_builder_add (&subject, "{sv}", "name",
-                         g_variant_new_string (sonde_caller_name (self->caller)));
+  g_variant_builder_add (&subject, "{sv}", "name", g_variant_new_string (self->caller->name));
   call_polkit (self->authority, "CheckAuthorization",
                g_variant_new ("((sa{sv})s@a{ss}us)", "system-bus-name", &subject, self->action,
                               self->details, self->is_interactive ? 1 : 0, id),
@@ -368,39 +347,6 @@ sonde_authority_new_peer (void)
 }
 
 void
-sonde_authority_free (SondeAuthority *self)
-{
-  if (self != NULL)
-    authority_unref (self); /* a question that is still open has it a little longer */
-}
-
-/* @task: (transfer full) */
-static void
-ask (SondeAuthority *self,
-     GTask *task,
-     SondeCaller *caller,
-     const char *action,
-     GVariant *details,
-     gboolean is_interactive)
-{
-  Question *question = g_new0 (Question, 1);
-
-  question->authority = g_rc_box_acquire (self);
-  question->task = task;
-  question->caller = sonde_caller_ref (caller);
-  question->action = g_strdup (action);
-  question->details = g_variant_ref (details);
-  question->is_interactive = is_interactive;
-  question->left_handler = g_signal_connect (sonde_caller_left (caller), "cancelled",
-                                             G_CALLBACK (on_caller_left), question);
-  start_timeout (question);
-  question->queue = is_interactive ? self->dialogs : self->others;
-  question->place
-      = sonde_question_queue_enter (question->queue, sonde_caller_uid (caller), question);
-  sonde_question_queue_advance (question->queue);
-}
-
-void
 sonde_authority_check_async (SondeAuthority *self,
                              SondeCaller *caller,
                              const char *action,
@@ -411,15 +357,33 @@ sonde_authority_check_async (SondeAuthority *self,
 {
   g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
   g_autoptr (GVariant) owned = g_variant_ref_sink (details);
+  Question *question;
 
   g_task_set_source_tag (task, sonde_authority_check_async);
-  if (self->connection == NULL || sonde_caller_uid (caller) == 0)
-    g_task_return_boolean (task, TRUE);
-  else if (g_cancellable_is_cancelled (sonde_caller_left (caller)))
-    g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "Action %s: %s", action,
-                             HAS_LEFT);
-  else
-    ask (self, g_steal_pointer (&task), caller, action, owned, is_interactive);
+  if (self->connection == NULL || caller->uid == 0)
+    {
+      g_task_return_boolean (task, TRUE);
+      return;
+    }
+  if (g_cancellable_is_cancelled (caller->left))
+    {
+      g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "Action %s: %s",
+                               action, HAS_LEFT);
+      return;
+    }
+  question = g_new0 (Question, 1);
+  question->authority = g_rc_box_acquire (self);
+  question->task = g_steal_pointer (&task);
+  question->caller = sonde_caller_ref (caller);
+  question->action = g_strdup (action);
+  question->details = g_steal_pointer (&owned);
+  question->is_interactive = is_interactive;
+  question->left_handler
+      = g_signal_connect (caller->left, "cancelled", G_CALLBACK (on_caller_left), question);
+  start_timeout (question);
+  question->queue = is_interactive ? self->dialogs : self->others;
+  question->place = sonde_question_queue_enter (question->queue, caller->uid, question);
+  sonde_question_queue_advance (question->queue);
 }
 
 gboolean

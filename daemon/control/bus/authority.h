@@ -19,9 +19,7 @@ typedef struct SondeAuthority SondeAuthority;
 SondeAuthority *sonde_authority_new_polkit (SondeBusConnection *connection);
 /* For a private connection: we have exactly the caller's rights, so there is nothing to guard. */
 SondeAuthority *sonde_authority_new_peer (void);
-/* Accepts NULL. */
 void sonde_authority_free (SondeAuthority *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAuthority, sonde_authority_free)
 
 /**
  * sonde_authority_check_async:
@@ -45,16 +43,20 @@ gboolean sonde_authority_check_finish (SondeAuthority *self, GAsyncResult *resul
  * bounded by the calls that a uid may have in flight, SONDE_LIMIT_CALLS. */
 typedef struct SondeQuestionQueue SondeQuestionQueue;
 /* Where a question stands: in its line, or, once it is put, among those that are open. */
-typedef struct SondeQuestionPlace SondeQuestionPlace;
+typedef struct
+{
+  struct SondeQuestionLine *line;
+  gpointer question;
+  gboolean is_open;
+} SondeQuestionPlace;
 
 /* @max_open: questions that are put and not answered, of all uids; @max_open_per_uid: of one;
  * @put: is called once for a question whose turn it is, in the order of the turns; it may not call
  * back */
 SondeQuestionQueue *
 sonde_question_queue_new (guint max_open, guint max_open_per_uid, void (*put) (gpointer question));
-/* When all places are given back. Accepts NULL. */
+/* When all places are given back. */
 void sonde_question_queue_free (SondeQuestionQueue *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeQuestionQueue, sonde_question_queue_free)
 
 /* Its turn comes by sonde_question_queue_advance() at the earliest.
  * @question: (transfer none): for `put`; outlives the place
@@ -64,7 +66,5 @@ sonde_question_queue_enter (SondeQuestionQueue *self, uid_t uid, gpointer questi
 /* Puts as many questions as may be open. */
 void sonde_question_queue_advance (SondeQuestionQueue *self);
 
-/* Whether the question has been put. */
-gboolean sonde_question_place_is_open (const SondeQuestionPlace *self);
 /* Answered, or given up before it was put. The next one's turn comes with an advance. */
 void sonde_question_place_leave (SondeQuestionPlace *self);

@@ -103,30 +103,29 @@ get (SondeCall *call, const SondeMember *property)
              : sonde_session_record_show (sonde_session_facts (call->session), property->fact);
 }
 
-static GVariant *
-get_all (SondeCall *call)
+/* Behind the gate. */
+static void
+run (SondeCall *call)
 {
   GVariantBuilder builder;
   gsize n_members;
   const SondeMember *members = sonde_service_members (&n_members);
 
+  if (call->member->handler != NULL)
+    {
+      call->member->handler (call);
+      return;
+    }
+  if (!g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
+    {
+      sonde_call_return (call, g_variant_new ("(v)", get (call, call->member)), NULL);
+      return;
+    }
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sv}"));
   for (gsize i = 0; i < n_members; i++)
     if (members[i].handler == NULL && g_str_equal (members[i].interface, call->member->interface))
       g_variant_builder_add (&builder, "{sv}", members[i].name, get (call, &members[i]));
-  return g_variant_new ("(a{sv})", &builder);
-}
-
-/* Behind the gate. */
-static void
-run (SondeCall *call)
-{
-  if (call->member->handler != NULL)
-    call->member->handler (call);
-  else if (g_str_equal (sd_bus_message_get_member (call->message), "GetAll"))
-    sonde_call_return (call, get_all (call), NULL);
-  else
-    sonde_call_return (call, g_variant_new ("(v)", get (call, call->member)), NULL);
+  sonde_call_return (call, g_variant_new ("(a{sv})", &builder), NULL);
 }
 
 static void
@@ -158,17 +157,6 @@ refuse (const SondeBus *bus, sd_bus_message *message, int code, const char *form
   sonde_bus_connection_answer_error (bus->connection, message, error);
 }
 
-/* "su", of the arguments that the XML says. */
-static gboolean
-has_signature (sd_bus_message *message, GDBusArgInfo **arguments)
-{
-  g_autoptr (GString) signature = g_string_new (NULL);
-
-  for (gsize i = 0; arguments != NULL && arguments[i] != NULL; i++)
-    g_string_append (signature, arguments[i]->signature);
-  return g_str_equal (signature->str, sd_bus_message_get_signature (message, TRUE));
-}
-
 /* @call: (transfer full): with its row */
 static void
 begin (SondeCall *call)
@@ -181,9 +169,13 @@ static void
 call_method (const SondeBus *bus, sd_bus_message *message, const SondeMember *method)
 {
   GDBusInterfaceInfo *info = find_interface (sd_bus_message_get_path (message));
+  GDBusArgInfo **arguments = g_dbus_interface_info_lookup_method (info, method->name)->in_args;
+  g_autoptr (GString) signature = g_string_new (NULL);
   SondeCall *call;
 
-  if (!has_signature (message, g_dbus_interface_info_lookup_method (info, method->name)->in_args))
+  for (gsize i = 0; arguments != NULL && arguments[i] != NULL; i++)
+    g_string_append (signature, arguments[i]->signature);
+  if (!g_str_equal (signature->str, sd_bus_message_get_signature (message, TRUE)))
     {
       refuse (bus, message, G_DBUS_ERROR_INVALID_ARGS, "%s takes other arguments than \"%s\"",
               method->name, sd_bus_message_get_signature (message, TRUE));
@@ -226,7 +218,7 @@ call_properties (const SondeBus *bus, sd_bus_message *message, const char *inter
   if (is_get)
     g_variant_get_child (call->arguments, 1, "&s", &name);
   if (g_str_equal (of_interface, interface))
-    call->member = sonde_service_find_property (of_interface, name);
+    call->member = sonde_service_find (of_interface, name, FALSE);
   if (call->member == NULL)
     {
       g_autoptr (GError) error = g_error_new_literal (G_DBUS_ERROR, G_DBUS_ERROR_INVALID_ARGS,
@@ -268,7 +260,7 @@ sonde_bus_call (SondeBus *self, sd_bus_message *message)
       return TRUE;
     }
   method
-      = g_str_equal (interface, info->name) ? sonde_service_find_method (interface, member) : NULL;
+      = g_str_equal (interface, info->name) ? sonde_service_find (interface, member, TRUE) : NULL;
   if (method == NULL)
     refuse (self, message, G_DBUS_ERROR_UNKNOWN_METHOD, "There is no method %s of %s", member,
             interface);
@@ -321,7 +313,7 @@ on_caller_left (const char *name, gpointer user_data)
 {
   SondeBus *self = user_data;
 
-  sonde_session_manager_owner_left (self->manager, name);
+  sonde_session_manager_stop (self->manager, name, "owner-left");
 }
 
 SondeBus *

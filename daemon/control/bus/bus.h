@@ -26,9 +26,8 @@ SondeBus *sonde_bus_new (SondeBusConnection *connection,
                          SondeCaptureStore *store,
                          SondeFdStore *fd_store,
                          const SondeSettings *settings);
-/* Kills what is left. Accepts NULL. */
+/* Kills what is left. */
 void sonde_bus_free (SondeBus *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBus, sonde_bus_free)
 
 /* Answers @message, now or later; FALSE: it is for none of our objects. */
 gboolean sonde_bus_call (SondeBus *self, sd_bus_message *message);

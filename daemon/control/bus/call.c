@@ -72,27 +72,23 @@ sonde_call_return_fd (SondeCall *self, GVariant *value, int fd)
   sonde_closer_take_list (&fds);
 }
 
-/* "StartSession of the whole machine: …": whose session it is says the record. */
-static void
-record_refusal (SondeCall *self, const char *why_not)
-{
-  g_autofree char *detail = g_strdup_printf (
-      "%s%s%s%s: %s", self->member->handler == NULL ? "property " : "", self->member->name,
-      self->object != NULL ? " of " : "", self->object != NULL ? self->object : "", why_not);
-
-  sonde_refusals_record (self->bus->refusals, self->session_id, sonde_caller_uid (self->caller),
-                         detail);
-}
-
 void
 sonde_call_fail (SondeCall *self, const GError *error)
 {
   gboolean is_refusal = g_error_matches (error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED)
                         || g_error_matches (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED);
+  g_autofree char *detail = NULL;
   g_autoptr (GError) shown = NULL;
 
   if (is_refusal && self->caller != NULL)
-    record_refusal (self, self->why_not != NULL ? self->why_not : error->message);
+    {
+      /* "StartSession of the whole machine: …": whose session it is says the record. */
+      detail = g_strdup_printf ("%s%s%s%s: %s", self->member->handler == NULL ? "property " : "",
+                                self->member->name, self->object != NULL ? " of " : "",
+                                self->object != NULL ? self->object : "",
+                                self->why_not != NULL ? self->why_not : error->message);
+      sonde_refusals_record (self->bus->refusals, self->session_id, self->caller->uid, detail);
+    }
   if (error->domain == SONDE_ERROR || error->domain == G_DBUS_ERROR)
     shown = g_error_copy (error);
   else if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_TOO_MANY_OPEN_FILES))
@@ -126,36 +122,23 @@ add (GVariantBuilder *builder, const char *key, const char *value)
 }
 
 static void
-add_number (GVariantBuilder *builder, const char *key, guint64 value)
-{
-  g_autofree char *text = g_strdup_printf ("%" G_GUINT64_FORMAT, value);
-
-  add (builder, key, text);
-}
-
-static void
 add_caller (GVariantBuilder *builder, const SondeCaller *caller)
 {
-  if (sonde_caller_pid (caller) > 0)
-    add_number (builder, "client-pid", (guint64) sonde_caller_pid (caller));
-}
+  g_autofree char *pid = g_strdup_printf ("%d", (int) caller->pid);
 
-/* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
-static gboolean
-hides_processes (void)
-{
-  g_autofree char *mounts
-      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
-
-  return mounts == NULL || strstr (mounts, "hidepid=") != NULL;
+  if (caller->pid > 0)
+    add (builder, "client-pid", pid);
 }
 
 static void
 add_targets (GVariantBuilder *builder, const SondeOptions *options)
 {
+  g_autofree char *mounts
+      = sonde_proc_text_read (AT_FDCWD, "/proc/self/mounts", SONDE_LIMIT_PROC_TEXT_BYTES);
+  /* Source: proc(5), the mount option hidepid: "hidepid=0" and "hidepid=off" are not shown. */
+  gboolean shows_uids = mounts != NULL && strstr (mounts, "hidepid=") == NULL;
   g_autoptr (GString) pids = g_string_new (NULL);
   g_autoptr (GString) uids = g_string_new (NULL);
-  gboolean shows_uids = !hides_processes ();
 
   for (guint i = 0; i < options->targets->len; i++)
     {
@@ -201,29 +184,18 @@ describe_start (const SondeOptions *options, const SondeCaller *caller)
   return g_variant_builder_end (&builder);
 }
 
-/* Of a stored one. */
+/* A stored capture, or else a session, alike whether or not there is one of that number. */
 static GVariant *
-describe_capture (const char *name, const SondeCaller *caller)
+describe_other (const SondeCall *call, const char *capture)
 {
+  g_autofree char *session = g_strdup_printf ("%" G_GUINT64_FORMAT, call->session_id);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
-  add (&builder, "what", "what another user has profiled");
-  add (&builder, "capture", name);
-  add_caller (&builder, caller);
-  return g_variant_builder_end (&builder);
-}
-
-/* Alike whether or not there is such a session. */
-static GVariant *
-describe_session (guint64 session_id, const SondeCaller *caller)
-{
-  GVariantBuilder builder;
-
-  g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
-  add (&builder, "what", "what another user profiles");
-  add_number (&builder, "session", session_id);
-  add_caller (&builder, caller);
+  add (&builder, "what",
+       capture != NULL ? "what another user has profiled" : "what another user profiles");
+  add (&builder, capture != NULL ? "capture" : "session", capture != NULL ? capture : session);
+  add_caller (&builder, call->caller);
   return g_variant_builder_end (&builder);
 }
 
@@ -239,7 +211,7 @@ is_interactive (const SondeCall *call)
 static gboolean
 is_all_powerful (const SondeCall *call)
 {
-  return call->bus->is_peer || sonde_caller_uid (call->caller) == 0;
+  return call->bus->is_peer || call->caller->uid == 0;
 }
 
 static void
@@ -270,7 +242,7 @@ on_answer (GObject *source, GAsyncResult *result, gpointer user_data)
   gboolean is_allowed = sonde_authority_check_finish (call->bus->authority, result, &error);
 
   /* A yes for somebody who is not there any more is none: nobody would end what it starts. */
-  if (is_allowed && g_cancellable_is_cancelled (sonde_caller_left (call->caller)))
+  if (is_allowed && g_cancellable_is_cancelled (call->caller->left))
     {
       is_allowed = FALSE;
       g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_AUTHORIZED, "The caller has left");
@@ -329,29 +301,20 @@ pass_start (SondeCall *call)
        describe_start (call->options, call->caller));
 }
 
-/* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
-static guint64
-parse_session_path (const char *path)
-{
-  const char *number;
-  guint64 id;
-
-  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/"))
-    return 0;
-  number = path + strlen (SONDE_SESSION_PATH "/");
-  if (number[0] == '0' || !g_ascii_string_to_unsigned (number, 10, 1, G_MAXUINT64, &id, NULL))
-    return 0;
-  return id;
-}
-
 static void
 pass_session (SondeCall *call, SondeGate gate)
 {
   SondeSessionManager *manager = call->bus->manager;
-  uid_t uid = sonde_caller_uid (call->caller);
+  const char *path = sd_bus_message_get_path (call->message);
+  uid_t uid = call->caller->uid;
   const SondeSession *session;
 
-  call->session_id = parse_session_path (sd_bus_message_get_path (call->message));
+  /* "/org/sonde/Profiler1/session/N"; 0 if N is not the one spelling of a number. */
+  if (!g_str_has_prefix (path, SONDE_SESSION_PATH "/")
+      || path[strlen (SONDE_SESSION_PATH "/")] == '0'
+      || !g_ascii_string_to_unsigned (path + strlen (SONDE_SESSION_PATH "/"), 10, 1, G_MAXUINT64,
+                                      &call->session_id, NULL))
+    call->session_id = 0;
   session = sonde_session_manager_lookup (manager, call->session_id);
   /* Who had a session may know that it is over. */
   if (is_all_powerful (call)
@@ -367,7 +330,7 @@ pass_session (SondeCall *call, SondeGate gate)
        session != NULL && gate == SONDE_GATE_USE
            ? sonde_action_to_use (sonde_session_options (session))
            : SONDE_ACTION_MANAGE_SESSIONS,
-       describe_session (call->session_id, call->caller));
+       describe_other (call, NULL));
 }
 
 static void
@@ -380,7 +343,7 @@ on_capture_found (SondeStoreAnswer *answer, const GError *error, gpointer user_d
   else if (answer->is_so)
     call->run (call);
   else
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (call->object, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, call->object));
 }
 
 static void
@@ -400,10 +363,10 @@ pass_capture (SondeCall *call)
   if (is_all_powerful (call))
     call->run (call);
   else if (store == NULL)
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_capture (name, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, name));
   else
-    sonde_capture_store_is_of (store, sonde_caller_uid (call->caller), name, on_capture_found,
-                               call);
+    sonde_capture_store_ask (store, SONDE_STORE_IS_OF, call->caller->uid, name, 0, on_capture_found,
+                             call);
 }
 
 static void
@@ -414,7 +377,7 @@ on_others (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
   if (error != NULL)
     sonde_call_fail (call, error);
   else if (answer->is_so)
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, NULL));
   else
     call->run (call);
 }
@@ -425,15 +388,15 @@ pass_list (SondeCall *call, SondeGate gate)
 {
   SondeSessionManager *manager = call->bus->manager;
   SondeCaptureStore *store = sonde_session_manager_store (manager);
-  uid_t uid = sonde_caller_uid (call->caller);
+  uid_t uid = call->caller->uid;
 
   call->sees_all = is_all_powerful (call);
   if (call->sees_all || !is_interactive (call))
     call->run (call);
   else if (gate == SONDE_GATE_LIST_CAPTURES && store != NULL)
-    sonde_capture_store_has_others (store, uid, on_others, call);
+    sonde_capture_store_ask (store, SONDE_STORE_HAS_OTHERS, uid, NULL, 0, on_others, call);
   else if (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid))
-    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_session (0, call->caller));
+    ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, NULL));
   else
     call->run (call);
 }

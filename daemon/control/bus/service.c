@@ -18,21 +18,14 @@ session_path (guint64 id)
 }
 
 static void
-on_started (GObject *source, GAsyncResult *result, gpointer user_data)
+on_started (guint64 id, int capture_fd, const GError *error, gpointer user_data)
 {
   SondeCall *call = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *path = NULL;
-  int capture_fd = -1;
-  guint64 id = sonde_session_manager_start_finish (call->bus->manager, result, &capture_fd, &error);
+  g_autofree char *path = session_path (id);
 
-  if (id == 0)
-    {
-      sonde_call_fail (call, error);
-      return;
-    }
-  path = session_path (id);
-  if (capture_fd >= 0)
+  if (error != NULL)
+    sonde_call_fail (call, error);
+  else if (capture_fd >= 0)
     sonde_call_return_fd (call, g_variant_new ("(oh)", path, 0), capture_fd);
   else
     sonde_call_return (call, g_variant_new ("(o)", path), NULL);
@@ -41,15 +34,15 @@ on_started (GObject *source, GAsyncResult *result, gpointer user_data)
 static void
 profile (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->bus->manager, call->caller,
-                                     g_steal_pointer (&call->options), FALSE, on_started, call);
+  sonde_session_manager_start (call->bus->manager, call->caller, g_steal_pointer (&call->options),
+                               FALSE, on_started, call);
 }
 
 static void
 start_session (SondeCall *call)
 {
-  sonde_session_manager_start_async (call->bus->manager, call->caller,
-                                     g_steal_pointer (&call->options), TRUE, on_started, call);
+  sonde_session_manager_start (call->bus->manager, call->caller, g_steal_pointer (&call->options),
+                               TRUE, on_started, call);
 }
 
 static void
@@ -65,7 +58,7 @@ list_sessions (SondeCall *call)
       uid_t uid = sonde_session_facts (session)->owner_uid;
       g_autofree char *path = session_path (sonde_session_facts (session)->id);
 
-      if (call->sees_all || uid == sonde_caller_uid (call->caller))
+      if (call->sees_all || uid == call->caller->uid)
         g_variant_builder_add (&builder, "(ousts)", path, (guint32) uid,
                                sonde_session_state_name (session),
                                sonde_session_facts (session)->start_time_us,
@@ -115,8 +108,8 @@ list_captures (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_list (store, sonde_caller_uid (call->caller), call->sees_all, on_listed,
-                              call);
+    sonde_capture_store_ask (store, SONDE_STORE_LIST, call->caller->uid, NULL,
+                             call->sees_all != FALSE, on_listed, call);
 }
 
 static void
@@ -134,8 +127,8 @@ open_stored_capture (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_open_stored (store, sonde_caller_uid (call->caller), call->object,
-                                     on_capture_opened, call);
+    sonde_capture_store_ask (store, SONDE_STORE_OPEN_STORED, call->caller->uid, call->object, 0,
+                             on_capture_opened, call);
 }
 
 static void
@@ -149,8 +142,7 @@ on_removed (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
       sonde_call_fail (call, error);
       return;
     }
-  detail = g_strdup_printf ("%s: asked for by uid %u", call->object,
-                            (guint) sonde_caller_uid (call->caller));
+  detail = g_strdup_printf ("%s: asked for by uid %u", call->object, (guint) call->caller->uid);
   sonde_audit ("capture-removed", 0, answer->owner_uid, detail);
   sonde_call_return (call, NULL, NULL);
 }
@@ -161,34 +153,31 @@ remove_capture (SondeCall *call)
   SondeCaptureStore *store = get_store (call);
 
   if (store != NULL)
-    sonde_capture_store_remove (store, sonde_caller_uid (call->caller), call->object, on_removed,
-                                call);
+    sonde_capture_store_ask (store, SONDE_STORE_REMOVE, call->caller->uid, call->object, 0,
+                             on_removed, call);
 }
 
 static void
-on_stopped (GObject *source, GAsyncResult *result, gpointer user_data)
+on_stopped (GVariant *statistics, const GError *error, gpointer user_data)
 {
-  SondeCall *call = user_data;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) statistics = sonde_session_stop_finish (result, &error);
-
-  if (statistics == NULL)
-    sonde_call_fail (call, error);
+  if (error != NULL)
+    sonde_call_fail (user_data, error);
   else
-    sonde_call_return (call, g_variant_new ("(@a{st})", statistics), NULL);
+    sonde_call_return (user_data, g_variant_new ("(@a{st})", statistics), NULL);
 }
 
 static void
 stop (SondeCall *call)
 {
-  sonde_session_stop_async (call->session, on_stopped, call);
+  sonde_session_stop_for (call->session, on_stopped, call);
 }
 
-/* @is_done: with @error set if not */
 static void
-answer (SondeCall *call, gboolean is_done, const GError *error)
+switch_sampling (SondeCall *call, SondeSessionStep step)
 {
-  if (is_done)
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_session_switch (call->session, step, &error))
     sonde_call_return (call, NULL, NULL);
   else
     sonde_call_fail (call, error);
@@ -197,34 +186,13 @@ answer (SondeCall *call, gboolean is_done, const GError *error)
 static void
 pause_session (SondeCall *call)
 {
-  g_autoptr (GError) error = NULL;
-  gboolean is_done = sonde_session_pause (call->session, &error);
-
-  answer (call, is_done, error);
+  switch_sampling (call, SONDE_STEP_PAUSE);
 }
 
 static void
 resume_session (SondeCall *call)
 {
-  g_autoptr (GError) error = NULL;
-  gboolean is_done = sonde_session_resume (call->session, &error);
-
-  answer (call, is_done, error);
-}
-
-/* A finished file is as it is: nothing of it can be chosen. */
-static gboolean
-open_finished (SondeCall *call, GVariant *dict, GError **error)
-{
-  g_autoptr (GVariant) first = NULL;
-  g_autoptr (GVariant) key = NULL;
-
-  if (g_variant_n_children (dict) == 0)
-    return sonde_session_open_file (call->session, on_capture_opened, call, error);
-  first = g_variant_get_child_value (dict, 0);
-  key = g_variant_get_child_value (first, 0);
-  return sonde_option_refuse (error, g_variant_get_string (key, NULL),
-                              "the capture of a finished session takes none");
+  switch_sampling (call, SONDE_STEP_RESUME);
 }
 
 static void
@@ -233,20 +201,30 @@ open_capture (SondeCall *call)
   g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
   SondeStreamOptions options;
   g_autoptr (GError) error = NULL;
+  gboolean is_over = sonde_session_is_over (call->session);
   int fd = -1;
 
   /* First, so that a wrong key is refused alike in every state. */
   if (!sonde_stream_options_parse (dict, &options, &error))
     sonde_call_fail (call, error);
-  else if (sonde_session_is_over (call->session))
+  else if (is_over && g_variant_n_children (dict) > 0)
     {
-      if (!open_finished (call, dict, &error))
+      /* A finished file is as it is: nothing of it can be chosen. */
+      g_autoptr (GVariant) first = g_variant_get_child_value (dict, 0);
+      const char *key;
+
+      g_variant_get_child (first, 0, "&s", &key);
+      sonde_option_refuse (&error, key, "the capture of a finished session takes none");
+      sonde_call_fail (call, error);
+    }
+  else if (is_over)
+    {
+      if (!sonde_session_open_file (call->session, on_capture_opened, call, &error))
         sonde_call_fail (call, error);
     }
   else
     {
-      fd = sonde_session_open_stream (call->session, sonde_caller_name (call->caller), &options,
-                                      &error);
+      fd = sonde_session_open_stream (call->session, call->caller->name, &options, &error);
       if (fd < 0)
         sonde_call_fail (call, error);
       else
@@ -267,12 +245,12 @@ open_control (SondeCall *call)
 }
 
 static void
-on_added (GObject *source, GAsyncResult *result, gpointer user_data)
+on_added (const GError *error, gpointer user_data)
 {
-  g_autoptr (GError) error = NULL;
-  gboolean is_done = sonde_session_add_targets_finish (result, &error);
-
-  answer (user_data, is_done, error);
+  if (error != NULL)
+    sonde_call_fail (user_data, error);
+  else
+    sonde_call_return (user_data, NULL, NULL);
 }
 
 static void
@@ -283,9 +261,8 @@ add_process (SondeCall *call)
   g_autoptr (GPtrArray) targets = sonde_options_parse_targets (value, call->fds, "targets", &error);
 
   if (targets != NULL
-      && sonde_session_manager_check_addition (call->bus->manager, sonde_caller_uid (call->caller),
-                                               &error))
-    sonde_session_add_targets_async (call->session, g_steal_pointer (&targets), on_added, call);
+      && sonde_session_manager_check_addition (call->bus->manager, call->caller->uid, &error))
+    sonde_session_add_targets (call->session, g_steal_pointer (&targets), on_added, call);
   else
     sonde_call_fail (call, error);
 }
@@ -313,22 +290,11 @@ get_events (SondeCall *call)
   return g_variant_builder_end (&builder);
 }
 
-/* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it has
- * started. Source: systemd.exec(5), SYSTEMD_EXEC_PID */
-static gboolean
-is_below_systemd (void)
-{
-  const char *started = g_getenv ("SYSTEMD_EXEC_PID");
-  guint64 pid;
-
-  return g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR)
-         || (started != NULL && g_ascii_string_to_unsigned (started, 10, 1, G_MAXINT, &pid, NULL)
-             && (pid_t) pid == getpid ());
-}
-
 static GVariant *
 get_features (SondeCall *call)
 {
+  const char *started = g_getenv ("SYSTEMD_EXEC_PID");
+  guint64 pid;
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
@@ -336,7 +302,11 @@ get_features (SondeCall *call)
   g_variant_builder_add (&builder, "s", "counters");
   g_variant_builder_add (&builder, "s", "open-capture");
   g_variant_builder_add (&builder, "s", "pause");
-  if (is_below_systemd ())
+  /* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it
+   * has started. Source: systemd.exec(5), SYSTEMD_EXEC_PID */
+  if (g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR)
+      || (started != NULL && g_ascii_string_to_unsigned (started, 10, 1, G_MAXINT, &pid, NULL)
+          && (pid_t) pid == getpid ()))
     g_variant_builder_add (&builder, "s", "unit");
   if (sonde_session_manager_store (call->bus->manager) != NULL)
     g_variant_builder_add (&builder, "s", "start-session");
@@ -453,12 +423,6 @@ get_state (SondeCall *call)
 }
 
 static GVariant *
-get_capture_file (SondeCall *call)
-{
-  return g_variant_new_string (sonde_session_capture_file (call->session));
-}
-
-static GVariant *
 get_statistics (SondeCall *call)
 {
   return sonde_session_statistics (call->session);
@@ -491,7 +455,7 @@ static const SondeMember members[] = {
   { SONDE_SESSION_INTERFACE, "Description", SONDE_GATE_USE, .fact = "description" },
   { SONDE_SESSION_INTERFACE, "Options", SONDE_GATE_USE, .fact = "options" },
   { SONDE_SESSION_INTERFACE, "Rendezvous", SONDE_GATE_USE, .fact = "rendezvous" },
-  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .get = get_capture_file },
+  { SONDE_SESSION_INTERFACE, "CaptureFile", SONDE_GATE_USE, .fact = "capture-file" },
   { SONDE_SESSION_INTERFACE, "Statistics", SONDE_GATE_USE, .get = get_statistics },
 };
 
@@ -502,24 +466,12 @@ sonde_service_members (gsize *n_members)
   return members;
 }
 
-static const SondeMember *
-find (const char *interface, const char *name, gboolean is_method)
+const SondeMember *
+sonde_service_find (const char *interface, const char *name, gboolean is_method)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (members); i++)
     if ((members[i].handler != NULL) == is_method && g_str_equal (members[i].interface, interface)
         && (name == NULL || g_str_equal (members[i].name, name)))
       return &members[i];
   return NULL;
-}
-
-const SondeMember *
-sonde_service_find_method (const char *interface, const char *name)
-{
-  return find (interface, name, TRUE);
-}
-
-const SondeMember *
-sonde_service_find_property (const char *interface, const char *name)
-{
-  return find (interface, name, FALSE);
 }

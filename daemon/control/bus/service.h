@@ -6,10 +6,9 @@
 
 const SondeMember *sonde_service_members (gsize *n_members);
 
-/* NULL if there is none. */
-const SondeMember *sonde_service_find_method (const char *interface, const char *name);
-/* @name: (nullable): NULL for the first of @interface; all of one interface have the same gate */
-const SondeMember *sonde_service_find_property (const char *interface, const char *name);
+/* A method, or a property. @name: (nullable): NULL for the first of @interface; all properties of
+ * one interface have the same gate. Returns: NULL if there is none */
+const SondeMember *sonde_service_find (const char *interface, const char *name, gboolean is_method);
 
 /* (transfer floating): a{sv}, the property Limits; values of type u or t */
 GVariant *sonde_service_limits (const SondeSettings *settings);

@@ -48,7 +48,7 @@ SondePeerLauncher *sonde_peer_launcher_new (const char *const socket_paths[SONDE
 /* The system bus, where systemd answers for what it has started; outliving it. Before any is. */
 void sonde_peer_launcher_set_bus (SondePeerLauncher *self, SondeBusConnection *bus);
 SondePeerLauncher *sonde_peer_launcher_ref (SondePeerLauncher *self);
-void sonde_peer_launcher_unref (SondePeerLauncher *self); /* accepts NULL */
+void sonde_peer_launcher_unref (SondePeerLauncher *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerLauncher, sonde_peer_launcher_unref)
 
 /* NULL, unless systemd starts them. */

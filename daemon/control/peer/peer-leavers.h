@@ -18,12 +18,11 @@ typedef struct SondePeerLeavers SondePeerLeavers;
 
 /* @launcher, and @store (nullable): outliving it */
 SondePeerLeavers *sonde_peer_leavers_new (SondePeerLauncher *launcher, SondeFdStore *store);
-/* Kills those that are left. Accepts NULL. */
+/* Kills those that are left. */
 void sonde_peer_leavers_free (SondePeerLeavers *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerLeavers, sonde_peer_leavers_free)
 
 /* Takes over those that a sonded before us has left, as stuck ones, and removes from the store what
- * is none and no part of a session (session-keeper.h). */
+ * is none and no part of a session (session-keeper.c). */
 void sonde_peer_leavers_adopt (SondePeerLeavers *self);
 /* @peer: (transfer full): not gone yet; @uid: its session's owner */
 void sonde_peer_leavers_take (SondePeerLeavers *self, SondePeer *peer, uid_t uid);

@@ -58,23 +58,6 @@ end (SondePeerProcess *self, char *how)
     self->ended (how, self->user_data);
 }
 
-static char *
-dup_how (const SondePeerProcess *self, const SondeSpawnerPacket *packet)
-{
-  const char *path = self->all->programs[self->program].path;
-
-  if (packet->error == EUSERS)
-    return g_strdup_printf ("Cannot start a %s: all %u user ids of workers, %u and up, are in use",
-                            self->name, SONDE_WORKER_N_UIDS, SONDE_WORKER_UID_FIRST);
-  if (packet->error != 0)
-    return g_strdup_printf ("Cannot start a %s: %s: %s", self->name, path,
-                            g_strerror (packet->error));
-  if (WIFSIGNALED (packet->status))
-    return g_strdup_printf ("The %s was killed by signal %d", self->name,
-                            WTERMSIG (packet->status));
-  return g_strdup_printf ("The %s exited with status %d", self->name, WEXITSTATUS (packet->status));
-}
-
 /* What it has spawned goes on, but nobody knows for how long. */
 static void
 lose_spawner (SondePeerProcesses *self)
@@ -100,16 +83,29 @@ take_packet (SondePeerProcesses *self, const SondeSpawnerPacket *packet)
 {
   guint64 id = packet->id;
   SondePeerProcess *process = g_hash_table_lookup (self->by_id, &id);
+  char *how;
 
   if (process == NULL)
     return;
   if (packet->type == SONDE_SPAWNER_STARTED)
-    process->pid = packet->pid;
-  else
     {
-      g_hash_table_steal (self->by_id, &id);
-      end (process, dup_how (process, packet));
+      process->pid = packet->pid;
+      return;
     }
+  if (packet->error == EUSERS)
+    how = g_strdup_printf ("Cannot start a %s: all %u user ids of workers, %u and up, are in use",
+                           process->name, SONDE_WORKER_N_UIDS, SONDE_WORKER_UID_FIRST);
+  else if (packet->error != 0)
+    how = g_strdup_printf ("Cannot start a %s: %s: %s", process->name,
+                           self->programs[process->program].path, g_strerror (packet->error));
+  else if (WIFSIGNALED (packet->status))
+    how = g_strdup_printf ("The %s was killed by signal %d", process->name,
+                           WTERMSIG (packet->status));
+  else
+    how = g_strdup_printf ("The %s exited with status %d", process->name,
+                           WEXITSTATUS (packet->status));
+  g_hash_table_steal (self->by_id, &id);
+  end (process, how);
 }
 
 static gboolean

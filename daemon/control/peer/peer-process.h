@@ -19,9 +19,8 @@ typedef struct SondePeerProcesses SondePeerProcesses;
 /* @fd: (transfer full): of sonde_spawner_fork() */
 SondePeerProcesses *
 sonde_peer_processes_new (int fd, const SondeSpawnerProgram *programs, unsigned n_programs);
-/* Kills that were asked for are carried out; nobody is told of an end any more. Accepts NULL. */
+/* Kills that were asked for are carried out; nobody is told of an end any more. */
 void sonde_peer_processes_free (SondePeerProcesses *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerProcesses, sonde_peer_processes_free)
 
 /* One of them: its start, and its end by itself or by force. */
 typedef struct SondePeerProcess SondePeerProcess;
@@ -44,9 +43,8 @@ SondePeerProcess *sonde_peer_process_new (
 /* Returns: (nullable): how it has ended already: then @ended is not called */
 const char *
 sonde_peer_process_watch (SondePeerProcess *self, SondePeerProcessEnded ended, gpointer user_data);
-/* @ended is not called any more; a kill is still carried out. Accepts NULL. */
+/* @ended is not called any more; a kill is still carried out. */
 void sonde_peer_process_free (SondePeerProcess *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerProcess, sonde_peer_process_free)
 
 /* SIGKILL, as soon as there is a process. */
 void sonde_peer_process_kill (SondePeerProcess *self);

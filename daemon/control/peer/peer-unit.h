@@ -35,9 +35,8 @@ SondePeerUnit *sonde_peer_unit_new (SondeBusConnection *bus,
                                     SondePeerUnitEnded ended,
                                     gpointer user_data,
                                     GError **error);
-/* @ended is not called any more; a kill is still carried out. Accepts NULL. */
+/* @ended is not called any more; a kill is still carried out. */
 void sonde_peer_unit_free (SondePeerUnit *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeerUnit, sonde_peer_unit_free)
 
 int sonde_peer_unit_pidfd (const SondePeerUnit *self);
 

@@ -51,12 +51,10 @@ SondePeer *sonde_peer_adopt (SondePeerLauncher *launcher,
                              pid_t pid,
                              const SondePeerHandler *handler,
                              gpointer user_data);
-/* Kills a process that is still there. Safe inside the handler's callbacks. Accepts NULL. */
+/* Kills a process that is still there. Safe inside the handler's callbacks. */
 void sonde_peer_free (SondePeer *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondePeer, sonde_peer_free)
 
-/* As sonde_peer_free(), but the process lives on with what others hold of its connection. Accepts
- * NULL. */
+/* As sonde_peer_free(), but the process lives on with what others hold of its connection. */
 void sonde_peer_leave (SondePeer *self);
 
 /* Of one that systemd has started, once it has said a word; else 0. */

@@ -82,7 +82,6 @@ SondeOptions *sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **er
  * Errors: as sonde_options_parse()
  */
 SondeOptions *sonde_options_restore (GVariant *view, GError **error);
-/* Accepts NULL. */
 void sonde_options_free (SondeOptions *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeOptions, sonde_options_free)
 

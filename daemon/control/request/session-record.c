@@ -340,16 +340,6 @@ get (GVariant *dict, const char *key, const char *format, gpointer value, GError
 }
 
 static gboolean
-check_text (char **text, GError **error)
-{
-  if (strlen (*text) > MAX_TEXT)
-    return refuse (error, "a text is too long");
-  if ((*text)[0] == '\0')
-    g_clear_pointer (text, g_free);
-  return TRUE;
-}
-
-static gboolean
 get_values (SondeSessionRecord *self, GVariant *dict, guint32 version, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
@@ -364,8 +354,15 @@ get_values (SondeSessionRecord *self, GVariant *dict, guint32 version, GError **
         continue;
       if (!get (dict, values[i].key, values[i].format, is_array ? &array : member, error))
         return FALSE;
-      if (values[i].format[0] == 's' && !check_text (member, error))
-        return FALSE;
+      if (values[i].format[0] == 's')
+        {
+          char **text = member;
+
+          if (strlen (*text) > MAX_TEXT)
+            return refuse (error, "a text is too long");
+          if ((*text)[0] == '\0')
+            g_clear_pointer (text, g_free);
+        }
       if (!is_array)
         continue;
       numbers = g_variant_get_fixed_array (array, &n_numbers, sizeof self->statistics[0]);

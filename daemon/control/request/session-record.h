@@ -129,7 +129,6 @@ typedef struct
 
 /* An empty one. */
 SondeSessionRecord *sonde_session_record_new (void);
-/* Accepts NULL. */
 void sonde_session_record_free (SondeSessionRecord *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionRecord, sonde_session_record_free)
 

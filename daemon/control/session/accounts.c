@@ -4,6 +4,7 @@
 #include "daemon/control/session/accounts.h"
 
 #include "daemon/base/limits.h"
+#include "daemon/control/session/session-private.h"
 
 #define FULL_WEIGHT 100 /* systemd's own for any unit */
 
@@ -79,7 +80,12 @@ share (const SondeAccounts *self, const Account *account)
             = MIN (self->settings->uid_memory_bytes / n, (guint64) SONDE_LIMIT_WORKER_BYTES);
     }
   for (guint i = 0; i < n; i++)
-    sonde_session_set_share (g_array_index (account->members, Member, i).session, &part);
+    {
+      SondeSession *session = g_array_index (account->members, Member, i).session;
+
+      session->share = part;
+      sonde_session_share_out (session);
+    }
 }
 
 /* Returns: CPU time that the account's sessions took since the last look, in µs */

@@ -26,7 +26,7 @@ typedef struct SondeAccounts SondeAccounts;
 
 /* @settings: outliving it; a change of them holds from the next look on */
 SondeAccounts *sonde_accounts_new (const SondeSettings *settings);
-void sonde_accounts_free (SondeAccounts *self); /* accepts NULL */
+void sonde_accounts_free (SondeAccounts *self);
 
 /* @session has a worker; it is removed before it is freed. */
 void sonde_accounts_add (SondeAccounts *self, SondeSession *session);

@@ -32,9 +32,8 @@ typedef struct
  * Errors: SONDE_ERROR_FAILED: there is no such file, it is none, or it cannot be written
  */
 SondeBeaconPage *sonde_beacon_page_open (const char *path, const char *address, GError **error);
-/* What is wanted stays so. Accepts NULL. */
+/* What is wanted stays so. */
 void sonde_beacon_page_free (SondeBeaconPage *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBeaconPage, sonde_beacon_page_free)
 
 /* @wishes: all that there are. Returns: whether anything has changed */
 gboolean

@@ -198,22 +198,6 @@ hold (SondeCaptureFiles *self, const char *name, guint64 max_bytes)
   g_mutex_unlock (&self->lock);
 }
 
-/* (transfer full) (element-type utf8) */
-static GPtrArray *
-list_held (SondeCaptureFiles *self)
-{
-  GPtrArray *names = g_ptr_array_new_with_free_func (g_free);
-  GHashTableIter iter;
-  gpointer name;
-
-  g_mutex_lock (&self->lock);
-  g_hash_table_iter_init (&iter, self->held);
-  while (g_hash_table_iter_next (&iter, &name, NULL))
-    g_ptr_array_add (names, g_strdup (name));
-  g_mutex_unlock (&self->lock);
-  return names;
-}
-
 /* The file's name, if @path is of this store; else NULL. */
 static const char *
 name_of (SondeCaptureFiles *self, const char *path)
@@ -337,27 +321,18 @@ list_owners (SondeCaptureFiles *self)
   return owners;
 }
 
+/* Those of @owner_uid, or NULL: of all; named as they should be or not. Links of files that were
+ * removed go. */
 static GPtrArray *
-new_list (void)
+scan (SondeCaptureFiles *self, const uid_t *owner_uid, GError **error)
 {
-  return g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_stored_capture_free);
-}
+  g_autoptr (GPtrArray) captures
+      = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_stored_capture_free);
+  g_autoptr (GArray) owners = NULL;
 
-/* Those of @owner_uid, named as they should be or not; links of files that were removed go. */
-static GPtrArray *
-scan_of (SondeCaptureFiles *self, uid_t owner_uid, GError **error)
-{
-  g_autoptr (GPtrArray) captures = new_list ();
-
-  return add_captures_of (self, owner_uid, captures, error) ? g_steal_pointer (&captures) : NULL;
-}
-
-static GPtrArray *
-scan (SondeCaptureFiles *self, GError **error)
-{
-  g_autoptr (GPtrArray) captures = new_list ();
-  g_autoptr (GArray) owners = list_owners (self);
-
+  if (owner_uid != NULL)
+    return add_captures_of (self, *owner_uid, captures, error) ? g_steal_pointer (&captures) : NULL;
+  owners = list_owners (self);
   for (guint i = 0; i < owners->len; i++)
     if (!add_captures_of (self, g_array_index (owners, uid_t, i), captures, error))
       return NULL;
@@ -380,8 +355,7 @@ sonde_capture_files_list (SondeCaptureFiles *self,
                           uid_t owner_uid,
                           GError **error)
 {
-  g_autoptr (GPtrArray) captures
-      = is_of_all ? scan (self, error) : scan_of (self, owner_uid, error);
+  g_autoptr (GPtrArray) captures = scan (self, is_of_all ? NULL : &owner_uid, error);
 
   if (captures == NULL)
     return NULL;
@@ -441,10 +415,17 @@ measure_disk (SondeCaptureFiles *self,
               guint64 *room,
               GError **error)
 {
-  g_autoptr (GPtrArray) held = list_held (self);
+  g_autoptr (GPtrArray) held = g_ptr_array_new_with_free_func (g_free);
+  GHashTableIter iter;
+  gpointer name;
   struct statvfs disk;
   guint64 keep, left;
 
+  g_mutex_lock (&self->lock);
+  g_hash_table_iter_init (&iter, self->held);
+  while (g_hash_table_iter_next (&iter, &name, NULL))
+    g_ptr_array_add (held, g_strdup (name));
+  g_mutex_unlock (&self->lock);
   if (fstatvfs (self->captures_fd, &disk) < 0)
     return sonde_error_set_errno (error, errno, "Cannot tell how full the disk is");
   keep = (guint64) disk.f_blocks * disk.f_frsize / 100 * settings->capture_free_percent;
@@ -477,7 +458,7 @@ check_quotas (SondeCaptureFiles *self,
               guint64 *max_bytes,
               GError **error)
 {
-  g_autoptr (GPtrArray) captures = scan_of (self, uid, error);
+  g_autoptr (GPtrArray) captures = scan (self, &uid, error);
   guint64 taken = 0;
   guint64 room = 0;
 
@@ -777,7 +758,7 @@ gboolean
 sonde_capture_files_tidy (SondeCaptureFiles *self, const SondeSettings *settings)
 {
   g_autoptr (GError) unlisted = NULL;
-  g_autoptr (GPtrArray) captures = scan (self, &unlisted);
+  g_autoptr (GPtrArray) captures = scan (self, NULL, &unlisted);
   gboolean has_failed = FALSE;
 
   if (captures == NULL)

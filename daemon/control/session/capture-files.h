@@ -35,7 +35,6 @@ typedef struct SondeCaptureFiles SondeCaptureFiles;
 
 /* @directory: the state directory; it exists */
 SondeCaptureFiles *sonde_capture_files_new (const char *directory);
-/* Accepts NULL. */
 void sonde_capture_files_free (SondeCaptureFiles *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureFiles, sonde_capture_files_free)
 

@@ -6,20 +6,6 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/closer.h"
 
-typedef enum
-{
-  DO_OPEN,
-  DO_CREATE,
-  DO_COMPLETE,
-  DO_REOPEN,
-  DO_OPEN_STORED,
-  DO_REMOVE,
-  DO_LIST,
-  DO_IS_OF,
-  DO_HAS_OTHERS,
-  DO_TIDY,
-} Task;
-
 /* What the thread and the main loop share; the last of both frees it. */
 typedef struct
 {
@@ -49,7 +35,7 @@ struct SondeStoreRequest
   SondeStoreReply reply;    /* NULL: nobody wants to know */
   gpointer user_data;
   guint deadline;
-  Task task; /* from here on the thread's, once it is begun */
+  SondeStoreTask task; /* from here on the thread's, once it is begun */
   uid_t uid;
   char *text;     /* label, name or path */
   guint64 number; /* of the session; whether all are listed */
@@ -97,36 +83,36 @@ work (SondeCaptureFiles *files, SondeStoreRequest *request)
     return;
   switch (request->task)
     {
-    case DO_OPEN:
+    case SONDE_STORE_OPEN:
       break;
-    case DO_CREATE:
+    case SONDE_STORE_CREATE:
       answer->fd
           = sonde_capture_files_create (files, &request->settings, request->uid, request->text,
                                         request->number, &answer->path, &answer->max_bytes, error);
       break;
-    case DO_COMPLETE:
+    case SONDE_STORE_COMPLETE:
       sonde_capture_files_complete (files, request->text);
       break;
-    case DO_REOPEN:
+    case SONDE_STORE_REOPEN:
       answer->fd = sonde_capture_files_reopen (files, request->text, error);
       break;
-    case DO_OPEN_STORED:
+    case SONDE_STORE_OPEN_STORED:
       answer->fd = sonde_capture_files_open_stored (files, request->text, error);
       break;
-    case DO_REMOVE:
+    case SONDE_STORE_REMOVE:
       sonde_capture_files_remove (files, request->text, &answer->owner_uid, error);
       break;
-    case DO_LIST:
+    case SONDE_STORE_LIST:
       answer->captures
           = sonde_capture_files_list (files, request->number != 0, request->uid, error);
       break;
-    case DO_IS_OF:
+    case SONDE_STORE_IS_OF:
       answer->is_so = sonde_capture_files_is_of (files, request->text, request->uid);
       break;
-    case DO_HAS_OTHERS:
+    case SONDE_STORE_HAS_OTHERS:
       answer->is_so = sonde_capture_files_has_others (files, request->uid);
       break;
-    case DO_TIDY:
+    case SONDE_STORE_TIDY:
       answer->is_so = sonde_capture_files_tidy (files, &request->settings);
       break;
     default:
@@ -188,27 +174,6 @@ run (gpointer user_data)
 
 /* --- the main loop --- */
 
-/* Takes it out of the queue again. FALSE: the thread has it, or has had it. */
-static gboolean
-withdraw (SondeStoreRequest *self)
-{
-  Shared *shared = self->store->shared;
-  gpointer uid = GUINT_TO_POINTER (self->uid);
-  GQueue *queue;
-  gboolean is_there;
-
-  g_mutex_lock (&shared->lock);
-  queue = g_hash_table_lookup (shared->of_uid, uid);
-  is_there = queue != NULL && g_queue_remove (queue, self);
-  if (is_there && g_queue_is_empty (queue))
-    {
-      g_hash_table_remove (shared->of_uid, uid);
-      g_queue_remove (&shared->turns, uid);
-    }
-  g_mutex_unlock (&shared->lock);
-  return is_there;
-}
-
 static void
 fail (SondeStoreRequest *self, const char *why)
 {
@@ -224,9 +189,24 @@ fail (SondeStoreRequest *self, const char *why)
 void
 sonde_store_request_cancel (SondeStoreRequest *self)
 {
+  Shared *shared = self->store->shared;
+  gpointer uid = GUINT_TO_POINTER (self->uid);
+  GQueue *queue;
+  gboolean is_there;
+
   self->reply = NULL;
   g_clear_handle_id (&self->deadline, g_source_remove);
-  if (!withdraw (self))
+  g_mutex_lock (&shared->lock);
+  queue = g_hash_table_lookup (shared->of_uid, uid);
+  is_there = queue != NULL && g_queue_remove (queue, self);
+  if (is_there && g_queue_is_empty (queue))
+    {
+      g_hash_table_remove (shared->of_uid, uid);
+      g_queue_remove (&shared->turns, uid);
+    }
+  g_mutex_unlock (&shared->lock);
+  /* Else the thread has it, or has had it. */
+  if (!is_there)
     return;
   g_hash_table_remove (self->store->pending, self);
   request_free (self);
@@ -257,7 +237,7 @@ answer (SondeStoreRequest *self)
   g_hash_table_remove (self->store->pending, self);
   if (self->reply != NULL)
     self->reply (&self->answer, self->error, self->user_data);
-  else if (self->task == DO_OPEN && self->error != NULL)
+  else if (self->task == SONDE_STORE_OPEN && self->error != NULL)
     g_message ("StartSession is not possible: %s", self->error->message);
   else if (self->answer.path != NULL)
     {
@@ -285,15 +265,14 @@ on_done (gpointer user_data)
   return G_SOURCE_REMOVE;
 }
 
-/* Puts it into the queue of its uid. */
-static SondeStoreRequest *
-submit (SondeCaptureStore *self,
-        Task task,
-        uid_t uid,
-        const char *text,
-        guint64 number,
-        SondeStoreReply reply,
-        gpointer user_data)
+SondeStoreRequest *
+sonde_capture_store_ask (SondeCaptureStore *self,
+                         SondeStoreTask task,
+                         uid_t uid,
+                         const char *text,
+                         guint64 number,
+                         SondeStoreReply reply,
+                         gpointer user_data)
 {
   Shared *shared = self->shared;
   SondeStoreRequest *request = g_new0 (SondeStoreRequest, 1);
@@ -349,7 +328,7 @@ sonde_capture_store_new (const char *directory, const SondeSettings *settings, G
       shared_unref (shared);
       return NULL;
     }
-  first = submit (self, DO_OPEN, 0, NULL, 0, NULL, NULL);
+  first = sonde_capture_store_ask (self, SONDE_STORE_OPEN, 0, NULL, 0, NULL, NULL);
   g_mutex_lock (&shared->lock);
   while (g_queue_is_empty (&shared->done)
          && g_cond_wait_until (&shared->changed, &shared->lock, until_us))
@@ -392,7 +371,7 @@ sonde_capture_store_free (SondeCaptureStore *self)
   g_free (self);
 }
 
-/* --- what is asked --- */
+/* --- what is at hand --- */
 
 void
 sonde_capture_store_hold (SondeCaptureStore *self, const char *path, guint64 max_bytes)
@@ -404,78 +383,11 @@ void
 sonde_capture_store_complete (SondeCaptureStore *self, uid_t owner_uid, const char *path)
 {
   sonde_capture_files_hold (self->shared->files, path, 0);
-  submit (self, DO_COMPLETE, owner_uid, path, 0, NULL, NULL);
+  sonde_capture_store_ask (self, SONDE_STORE_COMPLETE, owner_uid, path, 0, NULL, NULL);
 }
 
 void
 sonde_capture_store_release (SondeCaptureStore *self, const char *path)
 {
   sonde_capture_files_release (self->shared->files, path);
-}
-
-SondeStoreRequest *
-sonde_capture_store_create (SondeCaptureStore *self,
-                            uid_t uid,
-                            const char *label,
-                            guint64 session_id,
-                            SondeStoreReply reply,
-                            gpointer user_data)
-{
-  return submit (self, DO_CREATE, uid, label, session_id, reply, user_data);
-}
-
-void
-sonde_capture_store_reopen (
-    SondeCaptureStore *self, uid_t uid, const char *path, SondeStoreReply reply, gpointer user_data)
-{
-  submit (self, DO_REOPEN, uid, path, 0, reply, user_data);
-}
-
-void
-sonde_capture_store_open_stored (
-    SondeCaptureStore *self, uid_t uid, const char *name, SondeStoreReply reply, gpointer user_data)
-{
-  submit (self, DO_OPEN_STORED, uid, name, 0, reply, user_data);
-}
-
-void
-sonde_capture_store_remove (
-    SondeCaptureStore *self, uid_t uid, const char *name, SondeStoreReply reply, gpointer user_data)
-{
-  submit (self, DO_REMOVE, uid, name, 0, reply, user_data);
-}
-
-void
-sonde_capture_store_list (SondeCaptureStore *self,
-                          uid_t uid,
-                          gboolean is_of_all,
-                          SondeStoreReply reply,
-                          gpointer user_data)
-{
-  submit (self, DO_LIST, uid, NULL, is_of_all, reply, user_data);
-}
-
-void
-sonde_capture_store_is_of (
-    SondeCaptureStore *self, uid_t uid, const char *name, SondeStoreReply reply, gpointer user_data)
-{
-  submit (self, DO_IS_OF, uid, name, 0, reply, user_data);
-}
-
-void
-sonde_capture_store_has_others (SondeCaptureStore *self,
-                                uid_t uid,
-                                SondeStoreReply reply,
-                                gpointer user_data)
-{
-  submit (self, DO_HAS_OTHERS, uid, NULL, 0, reply, user_data);
-}
-
-void
-sonde_capture_store_tidy (SondeCaptureStore *self,
-                          uid_t uid,
-                          SondeStoreReply reply,
-                          gpointer user_data)
-{
-  submit (self, DO_TIDY, uid, NULL, 0, reply, user_data);
 }

@@ -15,7 +15,21 @@ typedef struct SondeCaptureStore SondeCaptureStore;
 /* Something asked for, until it is answered. */
 typedef struct SondeStoreRequest SondeStoreRequest;
 
-/* What of it is set says each function. */
+/* What is asked, by which text and number, and what of the answer it sets. */
+typedef enum
+{
+  SONDE_STORE_OPEN,        /* nothing: before anything else */
+  SONDE_STORE_CREATE,      /* a label, a session: fd, path, max_bytes */
+  SONDE_STORE_COMPLETE,    /* a path: nothing */
+  SONDE_STORE_REOPEN,      /* a path: fd */
+  SONDE_STORE_OPEN_STORED, /* a name: fd */
+  SONDE_STORE_REMOVE,      /* a name: owner_uid */
+  SONDE_STORE_LIST,        /* whether of all: captures */
+  SONDE_STORE_IS_OF,       /* a name: is_so, it is @uid's */
+  SONDE_STORE_HAS_OTHERS,  /* is_so, others may have some */
+  SONDE_STORE_TIDY,        /* is_so, more is to go */
+} SondeStoreTask;
+
 typedef struct
 {
   int fd; /* to be stolen, or closed by a closer; -1: none */
@@ -42,8 +56,7 @@ typedef void (*SondeStoreReply) (SondeStoreAnswer *answer, const GError *error, 
  */
 SondeCaptureStore *
 sonde_capture_store_new (const char *directory, const SondeSettings *settings, GError **error);
-/* What is not answered fails now. The thread has SONDE_LIMIT_STORE_OPEN_MS to do the rest. Accepts
- * NULL. */
+/* What is not answered fails now. The thread has SONDE_LIMIT_STORE_OPEN_MS to do the rest. */
 void sonde_capture_store_free (SondeCaptureStore *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaptureStore, sonde_capture_store_free)
 
@@ -55,47 +68,11 @@ void sonde_capture_store_hold (SondeCaptureStore *self, const char *path, guint6
 void sonde_capture_store_complete (SondeCaptureStore *self, uid_t owner_uid, const char *path);
 void sonde_capture_store_release (SondeCaptureStore *self, const char *path);
 
-/* @uid: who asks, and has a turn. Sets fd, path and max_bytes. */
-SondeStoreRequest *sonde_capture_store_create (SondeCaptureStore *self,
-                                               uid_t uid,
-                                               const char *label,
-                                               guint64 session_id,
-                                               SondeStoreReply reply,
-                                               gpointer user_data);
-/* Sets fd. */
-void sonde_capture_store_reopen (SondeCaptureStore *self,
-                                 uid_t uid,
-                                 const char *path,
-                                 SondeStoreReply reply,
-                                 gpointer user_data);
-void sonde_capture_store_open_stored (SondeCaptureStore *self,
-                                      uid_t uid,
-                                      const char *name,
-                                      SondeStoreReply reply,
-                                      gpointer user_data);
-/* Sets owner_uid. */
-void sonde_capture_store_remove (SondeCaptureStore *self,
-                                 uid_t uid,
-                                 const char *name,
-                                 SondeStoreReply reply,
-                                 gpointer user_data);
-/* Sets captures. */
-void sonde_capture_store_list (SondeCaptureStore *self,
-                               uid_t uid,
-                               gboolean is_of_all,
-                               SondeStoreReply reply,
-                               gpointer user_data);
-/* Set is_so: whether it is @uid's, whether others may have some, whether more is to go. */
-void sonde_capture_store_is_of (SondeCaptureStore *self,
-                                uid_t uid,
-                                const char *name,
-                                SondeStoreReply reply,
-                                gpointer user_data);
-void sonde_capture_store_has_others (SondeCaptureStore *self,
-                                     uid_t uid,
-                                     SondeStoreReply reply,
-                                     gpointer user_data);
-void sonde_capture_store_tidy (SondeCaptureStore *self,
-                               uid_t uid,
-                               SondeStoreReply reply,
-                               gpointer user_data);
+/* @uid: who asks, and has a turn. */
+SondeStoreRequest *sonde_capture_store_ask (SondeCaptureStore *self,
+                                            SondeStoreTask task,
+                                            uid_t uid,
+                                            const char *text,
+                                            guint64 number,
+                                            SondeStoreReply reply,
+                                            gpointer user_data);

@@ -33,7 +33,6 @@ typedef struct
   guint64 before_id;   /* of the last session that has not taken him; 0: none was asked */
 } SondeGuest;
 
-/* Accepts NULL, and NULL members. */
 void sonde_guest_free (SondeGuest *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeGuest, sonde_guest_free)
 
@@ -68,9 +67,7 @@ SondeRendezvous *sonde_rendezvous_new (int fd,
                                        const SondeRendezvousHandler *handler,
                                        gpointer user_data,
                                        GError **error);
-/* Accepts NULL. */
 void sonde_rendezvous_free (SondeRendezvous *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRendezvous, sonde_rendezvous_free)
 
 /* Where it is: "@NAME" of an abstract socket, else a path. */
 const char *sonde_rendezvous_address (const SondeRendezvous *self);

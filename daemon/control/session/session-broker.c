@@ -56,9 +56,21 @@ send_targets (SondeSession *self, SondeMessageType type, GPtrArray *targets, GEr
 /* A call of AddProcess that the broker has not answered. */
 typedef struct
 {
-  GTask *task; /* NULL: of the sonded before us, or told that there is no answer */
+  SondeTargetsAdded added; /* NULL: of the sonded before us, or told that there is no answer */
+  gpointer user_data;
   guint timer;
 } Addition;
+
+/* @text: why they are not in */
+static void
+refuse_addition (Addition *addition, gint code, const char *text)
+{
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, code, text);
+  SondeTargetsAdded added = g_steal_pointer (&addition->added);
+
+  if (added != NULL)
+    added (error, addition->user_data);
+}
 
 static void
 addition_free (gpointer data)
@@ -66,10 +78,7 @@ addition_free (gpointer data)
   Addition *addition = data;
 
   g_clear_handle_id (&addition->timer, g_source_remove);
-  if (addition->task != NULL)
-    g_task_return_new_error (addition->task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
-                             "The session takes no processes any more");
-  g_clear_object (&addition->task);
+  refuse_addition (addition, SONDE_ERROR_INVALID_STATE, "The session takes no processes any more");
   g_free (addition);
 }
 
@@ -77,25 +86,21 @@ static gboolean
 on_overdue (gpointer user_data)
 {
   Addition *addition = user_data;
-  g_autoptr (GTask) task = g_steal_pointer (&addition->task);
 
   addition->timer = 0;
-  g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_FAILED,
-                           "The processes were not proven in time");
+  refuse_addition (addition, SONDE_ERROR_FAILED, "The processes were not proven in time");
   return G_SOURCE_REMOVE;
 }
 
 void
-sonde_session_add_targets_async (SondeSession *self,
-                                 GPtrArray *targets,
-                                 GAsyncReadyCallback callback,
-                                 gpointer user_data)
+sonde_session_add_targets (SondeSession *self,
+                           GPtrArray *targets,
+                           SondeTargetsAdded added,
+                           gpointer user_data)
 {
-  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
-  GError *error = NULL;
+  g_autoptr (GError) error = NULL;
   Addition *addition;
 
-  g_task_set_source_tag (task, sonde_session_add_targets_async);
   if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
     sonde_session_refuse_state (self, &error);
   /* Each answer that is still to come has its place in the order. */
@@ -108,20 +113,15 @@ sonde_session_add_targets_async (SondeSession *self,
     send_targets (self, SONDE_MESSAGE_ADD, targets, &error);
   if (error != NULL)
     {
-      g_task_return_error (task, error);
+      added (error, user_data);
       return;
     }
   addition = g_new0 (Addition, 1);
-  addition->task = g_steal_pointer (&task);
+  addition->added = added;
+  addition->user_data = user_data;
   addition->timer = g_timeout_add (SONDE_LIMIT_PROOF_MS, on_overdue, addition);
   g_queue_push_tail (&self->additions, addition);
   sonde_session_save (self);
-}
-
-gboolean
-sonde_session_add_targets_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_boolean (G_TASK (result), error);
 }
 
 /* --- programs that come by themselves --- */
@@ -197,15 +197,6 @@ sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish)
                              = asked->scope != SONDE_SCOPE_TARGETS || self->facts->owner_uid == 0,
                              .uid = self->facts->owner_uid };
   return TRUE;
-}
-
-void
-sonde_session_tell_uncalled (SondeSession *self)
-{
-  sonde_session_note (self,
-                      "Programs that run already are not called, as this service has no beacon: "
-                      "only those are recorded that get a control socket",
-                      NULL);
 }
 
 void
@@ -286,12 +277,18 @@ on_joined (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
 
 /* --- its start and its end --- */
 
-gboolean
-sonde_session_start_broker (SondeSession *self, GError **error)
+void
+sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
 {
+  g_autoptr (GError) error = NULL;
+
+  self->launcher = sonde_peer_launcher_ref (launcher);
+  sonde_session_enter (self, SONDE_STATE_CALLING);
   self->broker = sonde_peer_start (self->launcher, SONDE_PEER_BROKER, &sonde_session_broker_handler,
-                                   self, error);
-  return self->broker != NULL;
+                                   self, &error);
+  if (self->broker == NULL)
+    sonde_session_fail (self, error);
+  sonde_session_share_out (self);
 }
 
 void
@@ -321,8 +318,7 @@ sonde_session_dismiss_broker (SondeSession *self)
 {
   SondePeer *broker = sonde_session_steal_broker (self);
 
-  if (self->keeper != NULL)
-    sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_BROKER);
+  sonde_session_keeper_forget_peer (&self->keeper, SONDE_PEER_BROKER);
   if (broker != NULL)
     self->handler->dismissed (self, broker, self->user_data);
 }
@@ -356,7 +352,7 @@ sonde_session_begin (SondeSession *self)
       sonde_session_fail (self, self->lookup_error != NULL ? self->lookup_error : self->no_file);
       return;
     }
-  if (self->output->store != NULL && self->output->path == NULL)
+  if (self->facts->is_lasting && self->facts->capture_file == NULL)
     return;
   sonde_session_step (self, SONDE_STEP_OPEN);
   if (self->group != NULL
@@ -389,7 +385,7 @@ on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   SondeMessageAsk ask = { .header.type = SONDE_MESSAGE_ASK,
                           .version = SONDE_MESSAGE_VERSION,
                           .owner_uid = self->facts->owner_uid,
-                          .owner_pid = sonde_caller_pid (self->owner),
+                          .owner_pid = self->owner->pid,
                           .asked = self->options->asked };
 
   if (message->version != SONDE_MESSAGE_VERSION)
@@ -409,10 +405,50 @@ on_sheet (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
   return FALSE;
 }
 
+static void
+on_file_created (SondeStoreAnswer *answer, const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->creating = NULL;
+  self->file_fd = sonde_steal_fd (&answer->fd);
+  self->facts->capture_file = g_steal_pointer (&answer->path);
+  self->facts->capture_max_bytes = answer->max_bytes;
+  self->no_file = error != NULL ? g_error_copy (error) : NULL;
+  sonde_session_begin (self);
+}
+
+static void
+on_group_found (const char *group, const GError *error, gpointer user_data)
+{
+  SondeSession *self = user_data;
+
+  self->lookup = NULL;
+  self->group = g_strdup (group);
+  self->lookup_error = error != NULL ? g_error_copy (error) : NULL;
+  sonde_session_begin (self);
+}
+
+/* The worker starts while systemd tells where the unit is, and the store makes the file. */
 static gboolean
 on_proved (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
-  return is_good (data, error) && sonde_session_start_worker (self, error);
+  if (!is_good (data, error))
+    return FALSE;
+  self->worker = sonde_peer_start (self->launcher, SONDE_PEER_CAPTURE,
+                                   &sonde_session_worker_handler, self, error);
+  if (self->worker == NULL)
+    return FALSE;
+  sonde_session_share_out (self);
+  sonde_session_step (self, SONDE_STEP_PROVE);
+  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
+    self->lookup = sonde_unit_find_group (self->options->asked.unit, on_group_found, self,
+                                          &self->lookup_error);
+  if (self->facts->is_lasting)
+    self->creating
+        = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,
+                                   self->options->label, self->facts->id, on_file_created, self);
+  return TRUE;
 }
 
 /* Every session begins with a file, or with a stream to its owner. */
@@ -428,13 +464,12 @@ on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
   stream.buffer_size_bytes = self->options->buffer_size_bytes;
   if (self->facts->is_lasting)
     {
-      if (!sonde_session_output_open_file (self->output, self->worker, error))
+      if (!sonde_session_output_open_file (self, error))
         return FALSE;
     }
   else
     {
-      reader = sonde_session_output_open_stream (self->output, self->facts->owner, &stream,
-                                                 self->worker, error);
+      reader = sonde_session_output_open_stream (self, self->facts->owner, &stream, error);
       if (reader < 0)
         return FALSE;
     }
@@ -457,8 +492,9 @@ static gboolean
 on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
   Addition *addition = g_queue_pop_head (&self->additions);
-  g_autoptr (GTask) task = NULL;
-  GError *refusal = NULL;
+  g_autoptr (GError) refusal = NULL;
+  SondeTargetsAdded added;
+  gpointer user_data;
 
   if (addition == NULL)
     {
@@ -468,19 +504,16 @@ on_added (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
                              "The broker answered what it was not asked");
       return self->is_adopted;
     }
-  task = g_steal_pointer (&addition->task);
+  added = g_steal_pointer (&addition->added);
+  user_data = addition->user_data;
   addition_free (addition);
   if (is_good (data, &refusal))
     {
       self->n_grown++;
       self->handler->grew (self, self->user_data);
     }
-  if (task != NULL && refusal == NULL)
-    g_task_return_boolean (task, TRUE);
-  else if (task != NULL)
-    g_task_return_error (task, refusal);
-  else
-    g_clear_error (&refusal);
+  if (added != NULL)
+    added (refusal, user_data);
   sonde_session_save (self);
   return TRUE;
 }

@@ -9,6 +9,7 @@
 #include "daemon/control/session/accounts.h"
 #include "daemon/base/quota.h"
 #include "daemon/control/peer/peer-leavers.h"
+#include "daemon/control/session/session-private.h"
 
 /* --- those that are over, and still to be seen --- */
 
@@ -34,12 +35,6 @@ sonde_kept_list_new (GDestroyNotify free_item)
   self->entries = g_array_new (FALSE, FALSE, sizeof (KeptSession));
   self->free_item = free_item;
   return self;
-}
-
-void
-sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item)
-{
-  self->free_item = free_item;
 }
 
 static const KeptSession *
@@ -120,6 +115,13 @@ sonde_kept_list_expire (SondeKeptList *self, gint64 now_us)
 
 /* --- all of them --- */
 
+/* Who is told of a start. */
+typedef struct
+{
+  SondeSessionStarted started;
+  gpointer user_data;
+} Start;
+
 /* What stays of a session when it is gone. */
 typedef struct
 {
@@ -141,7 +143,7 @@ struct SondeSessionManager
   SondeKeptList *kept;     /* SondeSession: over, and still to be seen */
   guint kept_timer;
   guint tidy_timer;
-  GHashTable *starting; /* SondeSession → GTask */
+  GHashTable *starting; /* SondeSession → Start */
   SondeUidRate *starts;
   SondeUidRate *additions;
   SondeRendezvous *rendezvous; /* NULL: programs have what they inherit alone */
@@ -153,7 +155,7 @@ struct SondeSessionManager
   gboolean has_missed;         /* somebody could not come since the last call, as far as is known */
   guint64 last_id;
   Memory memories[SONDE_LIMIT_REMEMBERED]; /* by number, the newest in the place of older ones */
-  GSource *reaper;                         /* frees the dead outside their own callbacks */
+  guint reaper;                            /* source: frees the dead outside their own callbacks */
   GPtrArray *dead;                         /* SondeSession */
   gboolean is_shutting_down;
   guint shutdown_timer;
@@ -181,7 +183,7 @@ sonde_session_manager_new (SondePeerLauncher *launcher,
   self->sessions = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
                                           (GDestroyNotify) sonde_session_free);
   self->accounts = sonde_accounts_new (settings);
-  self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_object_unref);
+  self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->starts = sonde_uid_rate_new (SONDE_LIMIT_START_BURST, SONDE_LIMIT_START_INTERVAL_US);
   self->additions = sonde_uid_rate_new (SONDE_LIMIT_ADD_BURST, SONDE_LIMIT_ADD_INTERVAL_US);
   self->kept = sonde_kept_list_new ((GDestroyNotify) sonde_session_free);
@@ -201,9 +203,7 @@ sonde_session_manager_free (SondeSessionManager *self)
     sonde_beacon_page_set (self->beacon, NULL, 0);
   g_clear_pointer (&self->beacon, sonde_beacon_page_free);
   g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
-  if (self->reaper != NULL)
-    g_source_destroy (self->reaper);
-  g_clear_pointer (&self->reaper, g_source_unref);
+  g_clear_handle_id (&self->reaper, g_source_remove);
   g_clear_pointer (&self->accounts, sonde_accounts_free);
   g_clear_pointer (&self->sessions, g_hash_table_unref);
   g_clear_pointer (&self->starting, g_hash_table_unref);
@@ -322,7 +322,7 @@ on_passed_on (SondeSession *session, SondeGuest *guest, int error, gpointer user
       call_programs (self);
       taken->is_awaited = TRUE;
     }
-  taken->before_id = sonde_session_facts (session)->id;
+  taken->before_id = session->facts->id;
   next = find_caller (self, taken);
   if (next != NULL)
     sonde_session_meet (next, g_steal_pointer (&taken));
@@ -366,19 +366,20 @@ on_turned_away (uid_t uid, gpointer user_data)
 }
 
 gboolean
-sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error)
+sonde_session_manager_listen (SondeSessionManager *self, int fd, const char *beacon, GError **error)
 {
   static const SondeRendezvousHandler handler = { .met = on_met, .turned_away = on_turned_away };
 
   self->rendezvous = sonde_rendezvous_new (fd, &handler, self, error);
-  return self->rendezvous != NULL;
-}
-
-gboolean
-sonde_session_manager_light_beacon (SondeSessionManager *self, const char *path, GError **error)
-{
-  self->beacon = sonde_beacon_page_open (path, sonde_rendezvous_address (self->rendezvous), error);
+  if (self->rendezvous == NULL)
+    return FALSE;
+  if (beacon == NULL)
+    return TRUE;
+  self->beacon
+      = sonde_beacon_page_open (beacon, sonde_rendezvous_address (self->rendezvous), error);
   call_programs (self);
+  if (self->beacon == NULL)
+    g_prefix_error (error, "Programs that run already are not called: ");
   return self->beacon != NULL;
 }
 
@@ -415,7 +416,7 @@ static void
 tidy_captures (SondeSessionManager *self, uid_t uid)
 {
   if (self->store != NULL)
-    sonde_capture_store_tidy (self->store, uid, on_tidied, self);
+    sonde_capture_store_ask (self->store, SONDE_STORE_TIDY, uid, NULL, 0, on_tidied, self);
 }
 
 static gboolean
@@ -433,8 +434,8 @@ static void
 keep (SondeSessionManager *self, SondeSession *session)
 {
   sonde_session_retire (session);
-  sonde_kept_list_add (self->kept, sonde_session_facts (session)->id,
-                       sonde_session_facts (session)->owner_uid, session, g_get_monotonic_time ());
+  sonde_kept_list_add (self->kept, session->facts->id, session->facts->owner_uid, session,
+                       g_get_monotonic_time ());
   if (self->kept_timer == 0)
     on_kept_due (self);
 }
@@ -456,7 +457,7 @@ on_reap (gpointer user_data)
 {
   SondeSessionManager *self = user_data;
 
-  g_clear_pointer (&self->reaper, g_source_unref);
+  self->reaper = 0;
   g_ptr_array_set_size (self->dead, 0);
   if (self->is_shutting_down && g_hash_table_size (self->sessions) == 0)
     finish (self);
@@ -466,53 +467,27 @@ on_reap (gpointer user_data)
 static void
 schedule_reap (SondeSessionManager *self)
 {
-  if (self->reaper != NULL)
-    return;
-  self->reaper = g_idle_source_new ();
-  g_source_set_callback (self->reaper, on_reap, self, NULL);
-  g_source_set_static_name (self->reaper, "sonde-session-reaper");
-  g_source_attach (self->reaper, g_main_context_get_thread_default ());
-}
-
-/* The answer to a start: the number, and the descriptor until somebody takes it. */
-typedef struct
-{
-  guint64 id;
-  int capture_fd;
-} Started;
-
-static void
-started_free (gpointer data)
-{
-  Started *started = data;
-
-  if (started->capture_fd >= 0)
-    close (started->capture_fd);
-  g_free (started);
+  if (self->reaper == 0)
+    self->reaper = g_idle_add (on_reap, self);
 }
 
 static void
 on_started (SondeSession *session, int capture_fd, const GError *error, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
-  g_autoptr (GTask) task = NULL;
+  g_autofree Start *start = NULL;
   SondeBeaconWish wish;
-  Started *started;
 
-  if (!g_hash_table_steal_extended (self->starting, session, NULL, (gpointer *) &task))
+  if (!g_hash_table_steal_extended (self->starting, session, NULL, (gpointer *) &start))
     g_assert_not_reached ();
-  if (error != NULL)
-    {
-      g_task_return_error (task, g_error_copy (error));
-      return;
-    }
-  call_programs (self);
-  if (self->beacon == NULL && sonde_session_wants_programs (session, &wish))
-    sonde_session_tell_uncalled (session);
-  started = g_new0 (Started, 1);
-  started->id = sonde_session_facts (session)->id;
-  started->capture_fd = capture_fd;
-  g_task_return_pointer (task, started, started_free);
+  if (error == NULL)
+    call_programs (self);
+  if (error == NULL && self->beacon == NULL && sonde_session_wants_programs (session, &wish))
+    sonde_session_note (session,
+                        "Programs that run already are not called, as this service has no beacon: "
+                        "only those are recorded that get a control socket",
+                        NULL);
+  start->started (error == NULL ? session->facts->id : 0, capture_fd, error, start->user_data);
 }
 
 static void
@@ -528,7 +503,7 @@ static void
 on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
-  guint64 id = sonde_session_facts (session)->id;
+  guint64 id = session->facts->id;
   g_autofree guint64 *key = NULL;
 
   g_hash_table_steal_extended (self->sessions, &id, (gpointer *) &key, NULL);
@@ -537,10 +512,10 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
   call_programs (self);
   if (has_started)
     self->handler->ended (session, self->user_data);
-  if (has_started && sonde_session_facts (session)->is_lasting)
+  if (has_started && session->facts->is_lasting)
     {
       keep (self, session);
-      tidy_captures (self, sonde_session_facts (session)->owner_uid);
+      tidy_captures (self, session->facts->owner_uid);
     }
   else
     g_ptr_array_add (self->dead, session);
@@ -552,7 +527,7 @@ on_dismissed (SondeSession *session, SondePeer *broker, gpointer user_data)
 {
   SondeSessionManager *self = user_data;
 
-  sonde_peer_leavers_take (self->leavers, broker, sonde_session_facts (session)->owner_uid);
+  sonde_peer_leavers_take (self->leavers, broker, session->facts->owner_uid);
 }
 
 static const SondeSessionHandler session_handler = { .started = on_started,
@@ -565,10 +540,10 @@ static const SondeSessionHandler session_handler = { .started = on_started,
 static void
 insert (SondeSessionManager *self, SondeSession *session)
 {
-  guint64 id = sonde_session_facts (session)->id;
+  guint64 id = session->facts->id;
 
   self->memories[id % SONDE_LIMIT_REMEMBERED]
-      = (Memory){ .id = id, .owner_uid = sonde_session_facts (session)->owner_uid };
+      = (Memory){ .id = id, .owner_uid = session->facts->owner_uid };
   g_hash_table_insert (self->sessions, g_memdup2 (&id, sizeof id), session);
   call_programs (self);
   sonde_accounts_add (self->accounts, session);
@@ -589,31 +564,31 @@ adopt_one (SondeSessionManager *self, SondeCallers *callers, SondeLeftSession *l
     {
       g_warning ("Session %" G_GUINT64_FORMAT " cannot be taken over: %s", record->id,
                  error->message);
-      sonde_session_keeper_forget_left (self->fd_store, left);
+      sonde_session_forget_left (self->fd_store, left);
     }
-  else if (!sonde_session_has_worker (session))
+  else if (session->worker == NULL)
     keep (self, session);
   else
-    insert (self, session);
+    {
+      insert (self, session);
+      /* Its owner, whom it needs, left with the bus that knew him. */
+      if (sonde_session_is_in (session, SONDE_STATES_LIVE) && !record->is_lasting
+          && g_cancellable_is_cancelled (owner->left))
+        sonde_session_stop (session, "owner-left");
+    }
 }
 
 void
 sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers)
 {
   g_autoptr (GPtrArray) all = NULL;
-  GHashTableIter iter;
-  gpointer session;
 
   if (self->fd_store != NULL)
     {
       sonde_peer_leavers_adopt (self->leavers);
-      all = sonde_session_keeper_find_left (self->fd_store);
+      all = sonde_session_find_left (self->fd_store);
       for (guint i = 0; i < all->len; i++)
         adopt_one (self, callers, g_ptr_array_index (all, i));
-      /* Its owner left with the bus that knew him, or its targets exited while nobody looked. */
-      g_hash_table_iter_init (&iter, self->sessions);
-      while (g_hash_table_iter_next (&iter, NULL, &session))
-        sonde_session_stop_if_deserted (session);
     }
   tidy_captures (self, 0);
 }
@@ -643,7 +618,7 @@ sonde_session_manager_leave (SondeSessionManager *self)
       sonde_accounts_remove (self->accounts, session);
       sonde_session_leave (session);
     }
-  sonde_kept_list_set_free_func (self->kept, (GDestroyNotify) sonde_session_leave);
+  self->kept->free_item = (GDestroyNotify) sonde_session_leave;
 }
 
 gboolean
@@ -734,23 +709,22 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
 }
 
 void
-sonde_session_manager_start_async (SondeSessionManager *self,
-                                   SondeCaller *owner,
-                                   SondeOptions *options,
-                                   gboolean is_lasting,
-                                   GAsyncReadyCallback callback,
-                                   gpointer user_data)
+sonde_session_manager_start (SondeSessionManager *self,
+                             SondeCaller *owner,
+                             SondeOptions *options,
+                             gboolean is_lasting,
+                             SondeSessionStarted started,
+                             gpointer user_data)
 {
-  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  const Start start = { started, user_data };
   SondeSession *session;
-  uid_t owner_uid = sonde_caller_uid (owner);
-  GError *error = NULL;
+  uid_t owner_uid = owner->uid;
+  g_autoptr (GError) error = NULL;
 
-  g_task_set_source_tag (task, sonde_session_manager_start_async);
   if (!check_start (self, owner_uid, is_lasting, &error))
     {
       sonde_options_free (options);
-      g_task_return_error (task, error);
+      started (0, -1, error, user_data);
       return;
     }
   if (is_lasting)
@@ -761,32 +735,14 @@ sonde_session_manager_start_async (SondeSessionManager *self,
     {
       g_autofree char *key = sonde_rendezvous_make_key ();
 
-      sonde_session_set_rendezvous (session, sonde_rendezvous_describe (self->rendezvous, key));
+      session->facts->rendezvous = sonde_rendezvous_describe (self->rendezvous, key);
     }
-  g_hash_table_insert (self->starting, session, g_steal_pointer (&task));
+  g_hash_table_insert (self->starting, session, g_memdup2 (&start, sizeof start));
   insert (self, session);
   sonde_session_start (session, self->launcher);
   /* Whatever becomes of it, unless it could not even have a broker. */
   if (!sonde_session_is_over (session))
     sonde_uid_rate_count (self->starts, owner_uid, g_get_monotonic_time ());
-}
-
-guint64
-sonde_session_manager_start_finish (SondeSessionManager *self,
-                                    GAsyncResult *result,
-                                    int *capture_fd,
-                                    GError **error)
-{
-  Started *started = g_task_propagate_pointer (G_TASK (result), error);
-  guint64 id;
-
-  if (started == NULL)
-    return 0;
-  id = started->id;
-  *capture_fd = started->capture_fd;
-  started->capture_fd = -1;
-  started_free (started);
-  return id;
 }
 
 gboolean
@@ -864,8 +820,8 @@ sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid)
 }
 
 /* Stopping one never takes it out of the table at once: its worker is reaped first. */
-static void
-stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
+void
+sonde_session_manager_stop (SondeSessionManager *self, const char *owner, const char *reason)
 {
   GHashTableIter iter;
   gpointer session;
@@ -876,12 +832,6 @@ stop_sessions (SondeSessionManager *self, const char *owner, const char *reason)
         || (!sonde_session_facts (session)->is_lasting
             && g_str_equal (sonde_session_facts (session)->owner, owner)))
       sonde_session_stop (session, reason);
-}
-
-void
-sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner)
-{
-  stop_sessions (self, owner, "owner-left");
 }
 
 /* How their processes ended nobody could tell. */
@@ -922,7 +872,7 @@ sonde_session_manager_shut_down (SondeSessionManager *self,
   self->done = done;
   self->done_data = user_data;
   self->shutdown_timer = g_timeout_add (SONDE_LIMIT_SHUTDOWN_MS, on_shutdown_timeout, self);
-  stop_sessions (self, NULL, reason);
+  sonde_session_manager_stop (self, NULL, reason);
   if (g_hash_table_size (self->sessions) == 0)
     schedule_reap (self);
 }

@@ -25,18 +25,21 @@ SondeSessionManager *sonde_session_manager_new (SondePeerLauncher *launcher,
                                                 const SondeSettings *settings,
                                                 const SondeSessionManagerHandler *handler,
                                                 gpointer user_data);
-/* Kills what is left. Accepts NULL. */
+/* Kills what is left. */
 void sonde_session_manager_free (SondeSessionManager *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSessionManager, sonde_session_manager_free)
 
 /* @fd: (transfer full): where programs of sessions that begin from now on, and of those that were
- * taken over, find them: see rendezvous.h. Errors: those of sonde_rendezvous_new() */
-gboolean sonde_session_manager_listen (SondeSessionManager *self, int fd, GError **error);
-
-/* @path: of the beacon: programs that run already are called by it to come there, for sessions that
- * want them. Errors: those of sonde_beacon_page_open(); programs that run are not called then */
-gboolean
-sonde_session_manager_light_beacon (SondeSessionManager *self, const char *path, GError **error);
+ * taken over, find them: see rendezvous.h
+ * @beacon: (nullable): path of the page by which programs that run already are called to come
+ *   there, for sessions that want them
+ *
+ * Errors: those of sonde_rendezvous_new(); of sonde_beacon_page_open(): programs that run are not
+ * called then, others come
+ */
+gboolean sonde_session_manager_listen (SondeSessionManager *self,
+                                       int fd,
+                                       const char *beacon,
+                                       GError **error);
 
 /* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
 void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);
@@ -51,26 +54,28 @@ gboolean sonde_session_manager_has_progress (SondeSessionManager *self);
 /* (nullable): the files of sessions; NULL: there is no place for them */
 SondeCaptureStore *sonde_session_manager_store (SondeSessionManager *self);
 
+/* Once. @id: the session's number, or 0 with @error. @capture_fd: (transfer full): the reader's
+ * end; -1 of a lasting session */
+typedef void (*SondeSessionStarted) (guint64 id,
+                                     int capture_fd,
+                                     const GError *error,
+                                     gpointer user_data);
+
 /**
- * sonde_session_manager_start_async:
+ * sonde_session_manager_start:
  * @options: (transfer full):
  * @is_lasting: it outlives its owner and writes a capture file
+ * @started: also from inside of this call
  *
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit; NOT_SUPPORTED without a store; and those of
  * sonde_session_start()
  */
-void sonde_session_manager_start_async (SondeSessionManager *self,
-                                        SondeCaller *owner,
-                                        SondeOptions *options,
-                                        gboolean is_lasting,
-                                        GAsyncReadyCallback callback,
-                                        gpointer user_data);
-/* @capture_fd: (out): the reader's end; -1 of a lasting session
- * Returns: the session's number, 0 on failure */
-guint64 sonde_session_manager_start_finish (SondeSessionManager *self,
-                                            GAsyncResult *result,
-                                            int *capture_fd,
-                                            GError **error);
+void sonde_session_manager_start (SondeSessionManager *self,
+                                  SondeCaller *owner,
+                                  SondeOptions *options,
+                                  gboolean is_lasting,
+                                  SondeSessionStarted started,
+                                  gpointer user_data);
 
 /* Counts a call of AddProcess of @uid. Errors: SONDE_ERROR_LIMIT_EXCEEDED, naming the limit */
 gboolean
@@ -84,8 +89,8 @@ gboolean sonde_session_manager_was_of (const SondeSessionManager *self, guint64 
 gboolean sonde_session_manager_has_others (SondeSessionManager *self, uid_t uid);
 /* (transfer container) (element-type SondeSession): by number */
 GPtrArray *sonde_session_manager_list (SondeSessionManager *self);
-/* Ends the sessions of @owner that do not last. */
-void sonde_session_manager_owner_left (SondeSessionManager *self, const char *owner);
+/* Ends the sessions of @owner that do not last; of NULL: all. */
+void sonde_session_manager_stop (SondeSessionManager *self, const char *owner, const char *reason);
 
 /* Stops all; refuses new ones from now on; calls @done when the last is gone, at most
  * SONDE_LIMIT_SHUTDOWN_MS later. */
@@ -100,9 +105,6 @@ void sonde_session_manager_shut_down (SondeSessionManager *self,
 typedef struct SondeKeptList SondeKeptList;
 
 SondeKeptList *sonde_kept_list_new (GDestroyNotify free_item);
-/* From now on. */
-void sonde_kept_list_set_free_func (SondeKeptList *self, GDestroyNotify free_item);
-/* Accepts NULL. */
 void sonde_kept_list_free (SondeKeptList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeKeptList, sonde_kept_list_free)
 

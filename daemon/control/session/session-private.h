@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One profiling session from inside: shared by session.c, session-broker.c, session-worker.c and
- * session-adoption.c alone. */
+/* One profiling session from inside: for the files of this room alone. */
 #pragma once
 
 #include "daemon/control/peer/peer.h"
-#include "daemon/control/session/session-keeper.h"
-#include "daemon/control/session/session-output.h"
 #include "daemon/control/session/session.h"
+#include "daemon/control/system/unit.h"
+
+/* What the fd store has of a session. */
+typedef struct
+{
+  SondeFdStore *store; /* NULL: nothing outlives this sonded */
+  guint64 id;
+  guint32 generation; /* of the record in the store; 0: there is none */
+  gboolean has_peer[SONDE_PEER_N_KINDS];
+} SondeSessionKeeper;
+
+typedef struct
+{
+  SondeSessionStopped stopped;
+  gpointer user_data;
+} SondeSessionStop;
 
 struct SondeSession
 {
-  SondeSessionRecord *facts; /* its state, processes, file and sinks: as last written */
+  SondeSessionRecord *facts; /* its state and processes: as last written */
   SondeCaller *owner;        /* held, so that its leaving is noticed */
   SondeOptions *options;
   const SondeSessionHandler *handler;
   gpointer user_data;
 
   SondeSessionState state;
-  GCancellable *lookup; /* of the question to systemd where the unit is, while it is open */
+  SondeGroupQuestion *lookup; /* where the unit is, while that is open */
   GError *lookup_error;
   char *group;               /* its answer */
-  GError *no_file;           /* why it cannot be made; NULL: not known yet, or it can */
   gboolean has_started;      /* somebody knows of it */
   gboolean is_adopted;       /* from a sonded before us */
   gboolean is_slowed;        /* its worker records nothing, whatever its state */
@@ -30,20 +42,24 @@ struct SondeSession
   SondePeerLauncher *launcher;
   SondeUnitShare share; /* of its budget; none while the weight is 0 */
   SondePeer *worker;
-  SondePeer *broker;     /* NULL: it is not there yet, or not any more */
-  GQueue additions;      /* calls of AddProcess that it has not answered, in their order */
-  GQueue joins;          /* programs that it has not answered about */
-  guint64 n_joins;       /* that it was asked about */
-  guint64 n_refused;     /* programs that were told no */
-  guint64 n_turned_away; /* connections that were not taken */
-  guint32 n_grown;       /* times that its scope got more processes */
-  guint end;             /* of one that failed without a worker */
-  SondeSessionOutput *output;
-  GPtrArray *stops;          /* GTask: unanswered Stop calls */
-  guint32 n_controls;        /* control sockets that the worker was given */
-  guint32 n_closed_controls; /* of them, those that it has told are closed */
+  SondePeer *broker;           /* NULL: it is not there yet, or not any more */
+  GQueue additions;            /* calls of AddProcess that it has not answered, in their order */
+  GQueue joins;                /* programs that it has not answered about */
+  guint64 n_joins;             /* that it was asked about */
+  guint64 n_refused;           /* programs that were told no */
+  guint64 n_turned_away;       /* connections that were not taken */
+  guint32 n_grown;             /* times that its scope got more processes */
+  guint end;                   /* of one that failed without a worker */
+  SondeCaptureStore *store;    /* NULL: it has no file */
+  SondeStoreRequest *creating; /* of its file; NULL: not yet, or not any more */
+  GError *no_file;             /* why it cannot be made; NULL: not known yet, or it can */
+  int file_fd;                 /* until the worker has it; -1 */
+  GPtrArray *last_readers;     /* char *: who read at its end, and is told of it; NULL: not yet */
+  GArray *stops;               /* SondeSessionStop: unanswered Stop calls */
+  guint32 n_controls;          /* control sockets that the worker was given */
+  guint32 n_closed_controls;   /* of them, those that it has told are closed */
 
-  SondeSessionKeeper *keeper; /* NULL: nothing outlives this sonded */
+  SondeSessionKeeper keeper;
 
   guint deadline;          /* of the current state */
   guint n_unread;          /* deadlines of it at which something waited to be read */
@@ -90,10 +106,14 @@ gboolean sonde_session_step (SondeSession *self, SondeSessionStep step);
 /* Begins a state, or begins it again: its deadline runs anew. */
 void sonde_session_enter (SondeSession *self, SondeSessionState state);
 /* @states: SONDE_STATES_*, or SONDE_STATE_BIT() of some */
-gboolean sonde_session_is_in (const SondeSession *self, guint32 states);
+static inline gboolean
+sonde_session_is_in (const SondeSession *self, guint32 states)
+{
+  return sonde_session_state_is_in (self->state, states);
+}
 void sonde_session_start_duration (SondeSession *self);
-/* The broker has proven the targets. Errors: those of sonde_peer_start() */
-gboolean sonde_session_start_worker (SondeSession *self, GError **error);
+/* Tells systemd what the units of broker and worker may have. Nothing waits for it. */
+void sonde_session_share_out (SondeSession *self);
 /* A sentence for the capture, in any script; what is beyond a note's length is cut off. */
 gboolean sonde_session_note (SondeSession *self, const char *text, GError **error);
 /* Answers all calls of Stop. */
@@ -101,9 +121,12 @@ void sonde_session_answer_stops (SondeSession *self, const GError *error);
 /* Keeps for the next sonded what the session is now; its connections. */
 void sonde_session_save (SondeSession *self);
 void sonde_session_save_peers (SondeSession *self);
+void sonde_session_keeper_forget_peer (SondeSessionKeeper *self, SondePeerKind kind);
+void sonde_session_keeper_forget_record (SondeSessionKeeper *self);
+/* All; the record first: without it the rest is nobody's. */
+void sonde_session_keeper_forget (SondeSessionKeeper *self);
 /* FALSE: with INVALID_STATE */
 gboolean sonde_session_refuse_state (const SondeSession *self, GError **error);
-gboolean sonde_session_start_broker (SondeSession *self, GError **error);
 /* @fd: (transfer full): its connection; what the sonded before us has asked, it answers first */
 void sonde_session_adopt_broker (SondeSession *self, int fd, const SondeSessionRecord *record);
 /* Nothing is added any more. Returns: (nullable) (transfer full): it goes on */
@@ -116,3 +139,17 @@ void sonde_session_lose_broker (SondeSession *self, const char *how);
 void sonde_session_fail (SondeSession *self, const GError *error);
 /* The worker is reaped. */
 void sonde_session_end (SondeSession *self);
+
+/* Hands the new file to the worker, who ends it at capture_max_bytes, at a whole frame.
+ * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
+gboolean sonde_session_output_open_file (SondeSession *self, GError **error);
+/* @reader: unique bus name of who gets it; "" on a private connection
+ * Returns: the reader's end, or -1. Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
+int sonde_session_output_open_stream (SondeSession *self,
+                                      const char *reader,
+                                      const SondeStreamOptions *options,
+                                      GError **error);
+/* Who reads is not asked any more: those who do now are told of the end. */
+void sonde_session_output_seal (SondeSession *self);
+/* Nothing is written to the file any more. */
+void sonde_session_output_close (SondeSession *self);

@@ -1,15 +1,144 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The messages of a session's worker. */
+/* Gives a session's worker streams and a file to write to, and hears what it says.
+ *
+ * A session of Profile begins with a stream to its owner, one of StartSession with a capture file;
+ * readers come and go. A stream is an AF_UNIX stream socketpair that we make: the worker gets the
+ * writing end, the reader the other one, which nothing can be written to. None of these descriptors
+ * stays with us. */
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
 #include "daemon/control/session/session-private.h"
 #include "daemon/control/system/audit.h"
+
+/* --- streams and files --- */
+
+/* @fd: (transfer full): the worker's end. Returns: FALSE with @error */
+static gboolean
+send_sink (
+    SondeSession *self, SondeMessageSink *message, int fd, const char *reader, GError **error)
+{
+  SondeSessionRecord *facts = self->facts;
+  SondeRecordSink sink = { .id = facts->last_sink_id + 1 };
+
+  /* What the last number is, a worker tells of a session that was adopted. */
+  if (facts->sinks->len >= SONDE_LIMIT_SINKS || facts->last_sink_id == G_MAXUINT32)
+    {
+      sonde_closer_take (fd);
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                   "Limit sinks: at most %d readers of a session", SONDE_LIMIT_SINKS);
+      return FALSE;
+    }
+  message->header.type = SONDE_MESSAGE_SINK;
+  message->sink_id = sink.id;
+  if (!sonde_peer_send (self->worker, message, sizeof *message, &fd, 1, error))
+    return FALSE;
+  facts->last_sink_id = sink.id;
+  sink.reader = g_strdup (reader);
+  g_array_append_val (facts->sinks, sink);
+  return TRUE;
+}
+
+gboolean
+sonde_session_output_open_file (SondeSession *self, GError **error)
+{
+  SondeMessageSink message = { .kind = SONDE_SINK_FILE,
+                               .buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER_MAX,
+                               .frames = SONDE_SINK_FRAMES_ALL,
+                               .max_bytes = self->facts->capture_max_bytes };
+
+  return send_sink (self, &message, sonde_steal_fd (&self->file_fd), NULL, error);
+}
+
+int
+sonde_session_output_open_stream (SondeSession *self,
+                                  const char *reader,
+                                  const SondeStreamOptions *options,
+                                  GError **error)
+{
+  SondeMessageSink message = { .kind = SONDE_SINK_STREAM,
+                               .buffer_size_bytes = options->buffer_size_bytes,
+                               .frames = options->frames,
+                               .n_pids = options->n_pids };
+  sonde_autofd int fd = -1;
+  int fds[2];
+
+  memcpy (message.pids, options->pids, options->n_pids * sizeof options->pids[0]);
+  if (!sonde_socketpair (SOCK_STREAM, fds, error))
+    return -1;
+  fd = fds[0];
+  if (shutdown (fds[1], SHUT_RD) < 0)
+    {
+      sonde_error_set_errno (error, errno, "Cannot close the reading side of a stream");
+      close (fds[1]);
+      return -1;
+    }
+  return send_sink (self, &message, fds[1], reader, error) ? sonde_steal_fd (&fd) : -1;
+}
+
+/* (transfer container) (element-type utf8): who reads now, each once; borrowed */
+static GPtrArray *
+list_readers (const SondeSession *self)
+{
+  GPtrArray *names = g_ptr_array_new ();
+
+  for (guint i = 0; i < self->facts->sinks->len; i++)
+    {
+      char *name = g_array_index (self->facts->sinks, SondeRecordSink, i).reader;
+
+      if (name != NULL && !g_ptr_array_find_with_equal_func (names, name, g_str_equal, NULL))
+        g_ptr_array_add (names, name);
+    }
+  return names;
+}
+
+void
+sonde_session_output_seal (SondeSession *self)
+{
+  g_autoptr (GPtrArray) names = NULL;
+
+  if (self->last_readers != NULL)
+    return;
+  names = list_readers (self);
+  self->last_readers = g_ptr_array_new_with_free_func (g_free);
+  for (guint i = 0; i < names->len; i++)
+    g_ptr_array_add (self->last_readers, g_strdup (g_ptr_array_index (names, i)));
+}
+
+GPtrArray *
+sonde_session_listeners (const SondeSession *self)
+{
+  gpointer owner = self->facts->owner;
+  GPtrArray *names;
+
+  if (self->last_readers == NULL)
+    names = list_readers (self);
+  else
+    {
+      names = g_ptr_array_new ();
+      g_ptr_array_extend (names, self->last_readers, NULL, NULL);
+    }
+  if (!g_cancellable_is_cancelled (self->owner->left)
+      && !g_ptr_array_find_with_equal_func (names, owner, g_str_equal, NULL))
+    g_ptr_array_insert (names, 0, owner);
+  return names;
+}
+
+void
+sonde_session_output_close (SondeSession *self)
+{
+  if (self->facts->capture_file != NULL)
+    sonde_capture_store_complete (self->store, self->facts->owner_uid, self->facts->capture_file);
+}
+
+/* --- what it says --- */
 
 /* Makes the connection over which the worker asks the broker. */
 static gboolean
@@ -81,36 +210,44 @@ on_drained (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GE
   return TRUE;
 }
 
+/* Nobody takes frames any more. */
 static void
 stop_if_deserted (SondeSession *self)
 {
-  const char *reason = sonde_session_output_deserted (self->output);
-
-  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && reason != NULL)
-    sonde_session_stop (self, reason);
+  if (sonde_session_is_in (self, SONDE_STATES_LIVE) && self->facts->sinks->len == 0)
+    sonde_session_stop (self, self->facts->is_lasting ? "capture-full" : "reader-left");
 }
 
 static gboolean
 on_sink_closed (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
   const SondeMessageSinkClosed *message = data;
+  GArray *sinks = self->facts->sinks;
+  guint n_before = sinks->len;
 
-  /* The sonded before us may have opened it and told nobody. */
-  if (!sonde_session_output_closed (self->output, message->sink_id, error))
+  /* A record of another sonded may name one twice. */
+  for (guint i = n_before; i > 0; i--)
+    if (g_array_index (sinks, SondeRecordSink, i - 1).id == message->sink_id)
+      g_array_remove_index (sinks, i - 1);
+  if (sinks->len < n_before)
     {
-      if (self->is_adopted)
-        g_clear_error (error);
-      return self->is_adopted;
+      stop_if_deserted (self);
+      return TRUE;
     }
-  stop_if_deserted (self);
-  return TRUE;
+  /* The sonded before us may have opened it and told nobody. */
+  if (!self->is_adopted)
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                 "The worker closed stream %u, which is not open", message->sink_id);
+  return self->is_adopted;
 }
 
-/* Comes after all that the sonded before us has not read. */
+/* Comes after all that the sonded before us has not read: the streams that are open are at most
+ * these; of others nobody knows. */
 static gboolean
 on_sinks (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
 {
   const SondeMessageSinks *message = data;
+  SondeSessionRecord *facts = self->facts;
 
   if (!self->is_adopted)
     {
@@ -118,7 +255,18 @@ on_sinks (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GErr
                            "The worker told of its sinks unasked");
       return FALSE;
     }
-  sonde_session_output_reconcile (self->output, message->sink_ids, message->n_sinks);
+  for (guint i = 0; i < message->n_sinks; i++)
+    facts->last_sink_id = MAX (facts->last_sink_id, message->sink_ids[i]);
+  for (guint i = facts->sinks->len; i > 0; i--)
+    {
+      guint32 id = g_array_index (facts->sinks, SondeRecordSink, i - 1).id;
+      gboolean is_open = FALSE;
+
+      for (guint j = 0; j < message->n_sinks; j++)
+        is_open = is_open || message->sink_ids[j] == id;
+      if (!is_open)
+        g_array_remove_index (facts->sinks, i - 1);
+    }
   stop_if_deserted (self);
   return TRUE;
 }
@@ -180,14 +328,6 @@ static const SondeSessionWord words[] = {
   { SONDE_MESSAGE_FAILED, ~0u, on_failed },
 };
 
-/* Of a worker of another version, which asks us and waits for an answer a quarter of a second. */
-static gboolean
-is_request (guint32 type)
-{
-  return type == SONDE_MESSAGE_PROCESS_REQUEST || type == SONDE_MESSAGE_FILE_REQUEST
-         || type == SONDE_MESSAGE_COUNTERS_REQUEST;
-}
-
 static void
 on_worker_message (SondePeer *worker,
                    const SondeMessageHeader *message,
@@ -198,7 +338,11 @@ on_worker_message (SondePeer *worker,
   SondeSession *self = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (self->facts->protocol != SONDE_MESSAGE_VERSION && is_request (message->type))
+  /* One of another version asks us, and waits for an answer a quarter of a second. */
+  if (self->facts->protocol != SONDE_MESSAGE_VERSION
+      && (message->type == SONDE_MESSAGE_PROCESS_REQUEST
+          || message->type == SONDE_MESSAGE_FILE_REQUEST
+          || message->type == SONDE_MESSAGE_COUNTERS_REQUEST))
     return;
   if (!sonde_session_hear (self, words, G_N_ELEMENTS (words), "worker", message, fds, n_fds,
                            &error))

@@ -6,11 +6,11 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "daemon/base/closer.h"
 #include "daemon/base/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
 #include "daemon/control/system/audit.h"
-#include "daemon/control/system/unit.h"
 
 gboolean
 sonde_session_step (SondeSession *self, SondeSessionStep step)
@@ -116,27 +116,20 @@ sonde_session_enter (SondeSession *self, SondeSessionState state)
                           : sonde_session_state_row (state)->deadline_ms);
 }
 
-gboolean
-sonde_session_is_in (const SondeSession *self, guint32 states)
-{
-  return sonde_session_state_is_in (self->state, states);
-}
-
 void
 sonde_session_answer_stops (SondeSession *self, const GError *error)
 {
-  g_autoptr (GPtrArray) stops = g_steal_pointer (&self->stops);
+  g_autoptr (GArray) stops = g_steal_pointer (&self->stops);
+  g_autoptr (GVariant) statistics = NULL;
 
-  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  self->stops = g_array_new (FALSE, FALSE, sizeof (SondeSessionStop));
+  if (error == NULL)
+    statistics = g_variant_ref_sink (sonde_session_statistics (self));
   for (guint i = 0; i < stops->len; i++)
     {
-      GTask *task = g_ptr_array_index (stops, i);
+      const SondeSessionStop *stop = &g_array_index (stops, SondeSessionStop, i);
 
-      if (error != NULL)
-        g_task_return_error (task, g_error_copy (error));
-      else
-        g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
-                               (GDestroyNotify) g_variant_unref);
+      stop->stopped (statistics, error, stop->user_data);
     }
 }
 
@@ -157,18 +150,16 @@ sonde_session_end (SondeSession *self)
   g_clear_handle_id (&self->deadline, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
   sonde_session_dismiss_broker (self);
-  sonde_session_output_close (self->output);
+  sonde_session_output_close (self);
   if (self->worker != NULL)
     sonde_audit ("session-ended", self->facts->id, self->facts->owner_uid, self->facts->reason);
   if (self->has_started && self->facts->is_lasting)
     sonde_session_save (self);
   self->handler->ended (self, self->has_started, self->user_data);
-  if (self->keeper == NULL)
-    return;
   /* Once it is told: better twice than never. */
   if (!self->has_started || !self->facts->is_lasting)
-    sonde_session_keeper_forget_record (self->keeper);
-  sonde_session_keeper_forget_peer (self->keeper, SONDE_PEER_CAPTURE);
+    sonde_session_keeper_forget_record (&self->keeper);
+  sonde_session_keeper_forget_peer (&self->keeper, SONDE_PEER_CAPTURE);
 }
 
 static gboolean
@@ -190,7 +181,7 @@ sonde_session_fail (SondeSession *self, const GError *error)
     return;
   g_clear_handle_id (&self->duration, g_source_remove);
   sonde_session_dismiss_broker (self);
-  sonde_session_output_seal (self->output);
+  sonde_session_output_seal (self);
   if (self->facts->reason == NULL
       || !(self->facts->is_broken || g_str_equal (self->facts->reason, "owner-left")))
     {
@@ -223,13 +214,12 @@ sonde_session_refuse_state (const SondeSession *self, GError **error)
   return FALSE;
 }
 
-static gboolean
-switch_sampling (SondeSession *self,
-                 SondeSessionStep which,
-                 SondeMessageType message,
-                 GError **error)
+gboolean
+sonde_session_switch (SondeSession *self, SondeSessionStep step, GError **error)
 {
-  if (!sonde_session_step (self, which))
+  SondeMessageType message = step == SONDE_STEP_PAUSE ? SONDE_MESSAGE_PAUSE : SONDE_MESSAGE_RESUME;
+
+  if (!sonde_session_step (self, step))
     return sonde_session_refuse_state (self, error);
   sonde_session_save (self);
   if (self->is_slowed || sonde_peer_send_simple (self->worker, message, error))
@@ -238,21 +228,9 @@ switch_sampling (SondeSession *self,
   return FALSE;
 }
 
-gboolean
-sonde_session_pause (SondeSession *self, GError **error)
-{
-  return switch_sampling (self, SONDE_STEP_PAUSE, SONDE_MESSAGE_PAUSE, error);
-}
-
-gboolean
-sonde_session_resume (SondeSession *self, GError **error)
-{
-  return switch_sampling (self, SONDE_STEP_RESUME, SONDE_MESSAGE_RESUME, error);
-}
-
 /* A broker holds little, and its file says how much. */
-static void
-share_out (SondeSession *self)
+void
+sonde_session_share_out (SondeSession *self)
 {
   SondeUnitShare of_broker = self->share;
 
@@ -263,13 +241,6 @@ share_out (SondeSession *self)
     sonde_peer_set_share (self->worker, &self->share);
   if (self->broker != NULL)
     sonde_peer_set_share (self->broker, &of_broker);
-}
-
-void
-sonde_session_set_share (SondeSession *self, const SondeUnitShare *share)
-{
-  self->share = *share;
-  share_out (self);
 }
 
 guint64
@@ -333,7 +304,7 @@ sonde_session_open_stream (SondeSession *self,
       sonde_session_refuse_state (self, error);
       return -1;
     }
-  fd = sonde_session_output_open_stream (self->output, reader, options, self->worker, error);
+  fd = sonde_session_output_open_stream (self, reader, options, error);
   if (fd >= 0)
     sonde_session_save (self);
   return fd;
@@ -345,10 +316,10 @@ sonde_session_open_file (const SondeSession *self,
                          gpointer user_data,
                          GError **error)
 {
-  if (!sonde_session_is_over (self) || self->output->path == NULL)
+  if (!sonde_session_is_over (self) || self->facts->capture_file == NULL)
     return sonde_session_refuse_state (self, error);
-  sonde_capture_store_reopen (self->output->store, self->facts->owner_uid, self->output->path,
-                              reply, user_data);
+  sonde_capture_store_ask (self->store, SONDE_STORE_REOPEN, self->facts->owner_uid,
+                           self->facts->capture_file, 0, reply, user_data);
   return TRUE;
 }
 
@@ -385,13 +356,6 @@ sonde_session_open_control (SondeSession *self, GError **error)
     return -1;
   self->n_controls++;
   return sonde_steal_fd (&fd);
-}
-
-void
-sonde_session_set_rendezvous (SondeSession *self, char *description)
-{
-  g_free (self->facts->rendezvous);
-  self->facts->rendezvous = description;
 }
 
 static gboolean
@@ -435,8 +399,9 @@ sonde_session_new_with (SondeSessionRecord *facts,
   self->handler = handler;
   self->user_data = user_data;
   self->state = SONDE_STATE_CALLING;
-  self->output = sonde_session_output_new (store, facts->owner_uid);
-  self->stops = g_ptr_array_new_with_free_func (g_object_unref);
+  self->store = store;
+  self->file_fd = -1;
+  self->stops = g_array_new (FALSE, FALSE, sizeof (SondeSessionStop));
   return self;
 }
 
@@ -454,17 +419,16 @@ sonde_session_new (guint64 id,
 
   facts->protocol = SONDE_MESSAGE_VERSION;
   facts->id = id;
-  facts->bus_id = g_strdup (sonde_caller_bus_id (owner));
-  facts->owner = g_strdup (sonde_caller_name (owner));
-  facts->owner_uid = sonde_caller_uid (owner);
-  facts->owner_pid = sonde_caller_pid (owner);
+  facts->bus_id = g_strdup (owner->bus_id);
+  facts->owner = g_strdup (owner->name);
+  facts->owner_uid = owner->uid;
+  facts->owner_pid = owner->pid;
   facts->options = g_variant_ref_sink (sonde_options_to_variant (options));
   facts->description = sonde_options_describe (options);
   facts->start_time_us = (guint64) g_get_real_time ();
   facts->is_lasting = store != NULL;
   self = sonde_session_new_with (facts, owner, options, store, handler, user_data);
-  if (fd_store != NULL)
-    self->keeper = sonde_session_keeper_new (fd_store, id);
+  self->keeper = (SondeSessionKeeper){ .store = fd_store, .id = id };
   return self;
 }
 
@@ -476,87 +440,25 @@ sonde_session_free (SondeSession *self)
   sonde_session_enter (self, SONDE_STATE_FAILED); /* which nothing changes any more */
   g_clear_handle_id (&self->duration, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
-  if (self->keeper != NULL)
-    sonde_session_keeper_forget (self->keeper);
-  g_clear_pointer (&self->keeper, sonde_session_keeper_free);
+  sonde_session_keeper_forget (&self->keeper);
   g_clear_pointer (&self->worker, sonde_peer_free);
   sonde_peer_free (sonde_session_steal_broker (self));
-  if (self->lookup != NULL)
-    g_cancellable_cancel (self->lookup);
-  g_clear_object (&self->lookup);
+  g_clear_pointer (&self->lookup, sonde_group_question_free);
   g_clear_error (&self->lookup_error);
   g_free (self->group);
   g_clear_pointer (&self->launcher, sonde_peer_launcher_unref);
-  g_clear_pointer (&self->output, sonde_session_output_free);
-  g_clear_pointer (&self->stops, g_ptr_array_unref);
+  g_clear_pointer (&self->creating, sonde_store_request_cancel);
+  sonde_session_output_close (self);
+  sonde_closer_clear (&self->file_fd);
+  if (self->facts->capture_file != NULL)
+    sonde_capture_store_release (self->store, self->facts->capture_file);
+  g_clear_pointer (&self->last_readers, g_ptr_array_unref);
+  g_clear_pointer (&self->stops, g_array_unref);
   g_clear_pointer (&self->options, sonde_options_free);
   g_clear_pointer (&self->owner, sonde_caller_unref);
   sonde_session_record_free (self->facts);
   g_clear_error (&self->no_file);
   g_free (self);
-}
-
-static void
-on_file_created (const GError *error, gpointer user_data)
-{
-  SondeSession *self = user_data;
-
-  self->no_file = error != NULL ? g_error_copy (error) : NULL;
-  sonde_session_begin (self);
-}
-
-void
-sonde_session_start (SondeSession *self, SondePeerLauncher *launcher)
-{
-  g_autoptr (GError) error = NULL;
-
-  self->launcher = sonde_peer_launcher_ref (launcher);
-  sonde_session_enter (self, SONDE_STATE_CALLING);
-  if (!sonde_session_start_broker (self, &error))
-    sonde_session_fail (self, error);
-  share_out (self);
-}
-
-static void
-on_group_found (GObject *source, GAsyncResult *result, gpointer user_data)
-{
-  SondeSession *self;
-  g_autoptr (GError) error = NULL;
-  g_autofree char *group = sonde_unit_find_group_finish (result, &error);
-
-  if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
-    return; /* self is gone */
-  self = user_data;
-  g_clear_object (&self->lookup);
-  self->group = g_steal_pointer (&group);
-  self->lookup_error = g_steal_pointer (&error);
-  sonde_session_begin (self);
-}
-
-gboolean
-sonde_session_start_worker (SondeSession *self, GError **error)
-{
-  self->worker = sonde_peer_start (self->launcher, SONDE_PEER_CAPTURE,
-                                   &sonde_session_worker_handler, self, error);
-  if (self->worker == NULL)
-    return FALSE;
-  share_out (self);
-  sonde_session_step (self, SONDE_STEP_PROVE);
-  if (self->options->asked.scope == SONDE_SCOPE_UNIT)
-    {
-      self->lookup = g_cancellable_new ();
-      sonde_unit_find_group_async (self->options->asked.unit, self->lookup, on_group_found, self);
-    }
-  if (self->facts->is_lasting)
-    sonde_session_output_create_file (self->output, self->options->label, self->facts->id,
-                                      on_file_created, self);
-  return TRUE;
-}
-
-gboolean
-sonde_session_has_worker (const SondeSession *self)
-{
-  return self->worker != NULL;
 }
 
 void
@@ -580,33 +482,27 @@ sonde_session_stop (SondeSession *self, const char *reason)
   /* One that cannot be told has gone. */
   if (self->broker != NULL)
     sonde_peer_send_simple (self->broker, SONDE_MESSAGE_CLOSE, NULL);
-  sonde_session_output_seal (self->output);
+  sonde_session_output_seal (self);
   if (!sonde_peer_send_simple (self->worker, SONDE_MESSAGE_STOP, &error))
     sonde_session_fail (self, error);
 }
 
 void
-sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data)
+sonde_session_stop_for (SondeSession *self, SondeSessionStopped stopped, gpointer user_data)
 {
-  g_autoptr (GTask) task = g_task_new (NULL, NULL, callback, user_data);
+  const SondeSessionStop stop = { stopped, user_data };
+  g_autoptr (GError) error = NULL;
 
-  g_task_set_source_tag (task, sonde_session_stop_async);
   sonde_session_stop (self, "stopped");
-  if (self->state == SONDE_STATE_DRAINING)
-    g_ptr_array_add (self->stops, g_steal_pointer (&task));
-  else if (sonde_session_is_in (self, SONDE_STATE_BIT (SONDE_STATE_DELIVERING)
-                                          | SONDE_STATE_BIT (SONDE_STATE_LEAVING)))
-    g_task_return_pointer (task, g_variant_ref_sink (sonde_session_statistics (self)),
-                           (GDestroyNotify) g_variant_unref);
-  else
-    g_task_return_new_error (task, SONDE_ERROR, SONDE_ERROR_INVALID_STATE, "The session is %s",
-                             sonde_session_state_row (self->state)->name);
-}
-
-GVariant *
-sonde_session_stop_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_pointer (G_TASK (result), error);
+  if (!sonde_session_is_in (self, SONDE_STATES_DRAINING | SONDE_STATE_BIT (SONDE_STATE_LEAVING)))
+    {
+      sonde_session_refuse_state (self, &error);
+      stopped (NULL, error, user_data);
+      return;
+    }
+  g_array_append_val (self->stops, stop);
+  if (self->state != SONDE_STATE_DRAINING)
+    sonde_session_answer_stops (self, NULL);
 }
 
 void
@@ -628,25 +524,6 @@ gboolean
 sonde_session_is_over (const SondeSession *self)
 {
   return sonde_session_is_in (self, SONDE_STATES_OVER);
-}
-
-const char *
-sonde_session_capture_file (const SondeSession *self)
-{
-  return self->output->path != NULL ? self->output->path : "";
-}
-
-GPtrArray *
-sonde_session_listeners (const SondeSession *self)
-{
-  GPtrArray *names = sonde_session_output_readers (self->output);
-  gpointer owner = self->facts->owner;
-
-  if (g_cancellable_is_cancelled (sonde_caller_left (self->owner)))
-    return names;
-  if (!g_ptr_array_find_with_equal_func (names, owner, g_str_equal, NULL))
-    g_ptr_array_insert (names, 0, owner);
-  return names;
 }
 
 const SondeOptions *

@@ -9,7 +9,6 @@
 #include "daemon/control/session/rendezvous.h"
 #include "daemon/control/system/caller.h"
 #include "daemon/control/session/capture-store.h"
-#include "daemon/control/session/session-keeper.h"
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
@@ -48,6 +47,28 @@ SondeSession *sonde_session_new (guint64 id,
                                  SondeFdStore *fd_store,
                                  const SondeSessionHandler *handler,
                                  gpointer user_data);
+
+/* A session as a sonded before us has left it. */
+typedef struct
+{
+  SondeSessionRecord *record;
+  guint32 generation;
+  int peer_fds[SONDE_PEER_N_KINDS]; /* -1: none */
+} SondeLeftSession;
+
+/**
+ * sonde_session_find_left:
+ *
+ * Removes from the store parts of what is no session any more, and what cannot be read. Other names
+ * are of leavers (peer-leavers.h).
+ *
+ * Returns: (transfer full) (element-type SondeLeftSession): their descriptors are theirs until
+ * stolen
+ */
+GPtrArray *sonde_session_find_left (SondeFdStore *store);
+/* Removes what cannot be taken over after all. */
+void sonde_session_forget_left (SondeFdStore *store, const SondeLeftSession *left);
+
 /**
  * sonde_session_adopt:
  * @left: its descriptors and its record are taken
@@ -72,18 +93,14 @@ SondeSession *sonde_session_adopt (SondeLeftSession *left,
                                    const SondeSessionHandler *handler,
                                    gpointer user_data,
                                    GError **error);
-/* Kills what is left. Accepts NULL. */
+/* Kills what is left. */
 void sonde_session_free (SondeSession *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSession, sonde_session_free)
 
-/* As sonde_session_free(), but what the next sonded needs stays, and broker and worker go on.
- * Accepts NULL. */
+/* As sonde_session_free(), but what the next sonded needs stays, and broker and worker go on. */
 void sonde_session_leave (SondeSession *self);
 
 /* Starts a broker, which proves the targets, then a worker; `started` follows. */
 void sonde_session_start (SondeSession *self, SondePeerLauncher *launcher);
-/* Whether it came to that; of an adopted one, whether its end is to be told. */
-gboolean sonde_session_has_worker (const SondeSession *self);
 
 /**
  * sonde_session_stop:
@@ -93,23 +110,18 @@ gboolean sonde_session_has_worker (const SondeSession *self);
  */
 void sonde_session_stop (SondeSession *self, const char *reason);
 
-/* Of an adopted one: stops it if it has no owner any more and needs him, or no target. */
-void sonde_session_stop_if_deserted (SondeSession *self);
-
+/* Once, also from inside of the call. @statistics: a{st}, NULL with @error */
+typedef void (*SondeSessionStopped) (GVariant *statistics, const GError *error, gpointer user_data);
 /* As sonde_session_stop() with "stopped"; answers when the rings are drained or the session failed,
  * within SONDE_LIMIT_DRAIN_MS. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
-void
-sonde_session_stop_async (SondeSession *self, GAsyncReadyCallback callback, gpointer user_data);
-/* Returns: (transfer full): a{st} */
-GVariant *sonde_session_stop_finish (GAsyncResult *result, GError **error);
+void sonde_session_stop_for (SondeSession *self, SondeSessionStopped stopped, gpointer user_data);
 
-/* Nothing is sampled in between. Errors: SONDE_ERROR_INVALID_STATE, FAILED */
-gboolean sonde_session_pause (SondeSession *self, GError **error);
-gboolean sonde_session_resume (SondeSession *self, GError **error);
+/* @step: to SONDE_STEP_PAUSE, or to _RESUME; nothing is sampled in between.
+ * Errors: SONDE_ERROR_INVALID_STATE, FAILED */
+gboolean sonde_session_switch (SondeSession *self, SondeSessionStep step, GError **error);
 
 /* One more stream of a live session, for @reader (unique bus name). Returns: the reader's end, or
- * -1. Errors: SONDE_ERROR_INVALID_STATE, and those of
- * sonde_session_output_open_stream() */
+ * -1. Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
 int sonde_session_open_stream (SondeSession *self,
                                const char *reader,
                                const SondeStreamOptions *options,
@@ -125,13 +137,9 @@ gboolean sonde_session_open_file (const SondeSession *self,
  * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
 int sonde_session_open_control (SondeSession *self, GError **error);
 
-/* @description: (transfer full) (nullable): of where its programs find it */
-void sonde_session_set_rendezvous (SondeSession *self, char *description);
 /* Whether programs that run already are called for it, which it wants if they are of its scope.
  * @wish: (out) */
 gboolean sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish);
-/* There is no beacon to call them by, which the capture is told. */
-void sonde_session_tell_uncalled (SondeSession *self);
 /* @guest: (transfer full): who knows its key, or was called. If its broker says that he may be one
  * of its programs he is the worker's; else he is told that he is not, and the capture says so, or
  * he is passed on. */
@@ -140,8 +148,6 @@ void sonde_session_meet (SondeSession *self, SondeGuest *guest);
  * less often. */
 void sonde_session_turn_away (SondeSession *self);
 
-/* What the units of its broker and its worker may have. Nothing waits for it. */
-void sonde_session_set_share (SondeSession *self, const SondeUnitShare *share);
 /* CPU time that both have taken so far, in µs. */
 guint64 sonde_session_measure (SondeSession *self);
 /* Has nothing recorded for a while, or again if that is its state. @text: told in the capture.
@@ -153,20 +159,21 @@ void sonde_session_end_over_budget (SondeSession *self, const char *reason);
 /* Fails it now, without waiting for its worker to drain. */
 void sonde_session_abort (SondeSession *self, const char *reason);
 
+/* Once, also from inside of the call. @error: why not; NULL: they are in */
+typedef void (*SondeTargetsAdded) (const GError *error, gpointer user_data);
 /* @targets: (transfer full) (element-type SondeAskedTarget): all of them come in, or none.
  * They have SONDE_LIMIT_PROOF_MS; an answer that comes later is nobody's.
  * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED; what the broker says */
-void sonde_session_add_targets_async (SondeSession *self,
-                                      GPtrArray *targets,
-                                      GAsyncReadyCallback callback,
-                                      gpointer user_data);
-gboolean sonde_session_add_targets_finish (GAsyncResult *result, GError **error);
+void sonde_session_add_targets (SondeSession *self,
+                                GPtrArray *targets,
+                                SondeTargetsAdded added,
+                                gpointer user_data);
 
 /* After `ended`: lets go of all but what its properties say and the path of its file. */
 void sonde_session_retire (SondeSession *self);
 
-/* The sheet that says the most of it; state, processes, file and sinks in there are those of the
- * moment when it was last written down. */
+/* The sheet that says the most of it; state and processes in there are those of the moment when it
+ * was last written down. */
 const SondeSessionRecord *sonde_session_facts (const SondeSession *self);
 /* Its targets are taken away once it runs. */
 const SondeOptions *sonde_session_options (const SondeSession *self);
@@ -174,8 +181,6 @@ const SondeOptions *sonde_session_options (const SondeSession *self);
 gboolean sonde_session_has_progress (SondeSession *self);
 /* Finished or failed. */
 gboolean sonde_session_is_over (const SondeSession *self);
-/* "" if it writes none. */
-const char *sonde_session_capture_file (const SondeSession *self);
 /* (transfer container) (element-type utf8): who is told of changes, the owner first if he is there
  */
 GPtrArray *sonde_session_listeners (const SondeSession *self);

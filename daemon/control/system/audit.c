@@ -39,19 +39,6 @@ sonde_audit (const char *event, guint64 session, uid_t uid, const char *detail)
                     session != 0 ? session_text : "", line);
 }
 
-static void
-append_field (GString *record, const char *key, const char *value, gsize n_bytes, const char *note)
-{
-  guint64 size = GUINT64_TO_LE ((guint64) n_bytes + strlen (note));
-
-  g_string_append (record, key);
-  g_string_append_c (record, '\n');
-  g_string_append_len (record, (const char *) &size, sizeof size);
-  g_string_append_len (record, value, (gssize) n_bytes);
-  g_string_append (record, note);
-  g_string_append_c (record, '\n');
-}
-
 GLogWriterOutput
 sonde_audit_write (SondeOutbox *journal, const GLogField *fields, gsize n_fields)
 {
@@ -62,9 +49,16 @@ sonde_audit_write (SondeOutbox *journal, const GLogField *fields, gsize n_fields
   g_autofree char *note = g_strdup_printf (" (%u records before this one are lost)", n_new);
 
   for (gsize i = 0; i < n_fields; i++)
-    append_field (record, fields[i].key, fields[i].value,
-                  fields[i].length < 0 ? strlen (fields[i].value) : (gsize) fields[i].length,
-                  n_new > 0 && g_str_equal (fields[i].key, "MESSAGE") ? note : "");
+    {
+      gsize n_bytes = fields[i].length < 0 ? strlen (fields[i].value) : (gsize) fields[i].length;
+      const char *more = n_new > 0 && g_str_equal (fields[i].key, "MESSAGE") ? note : "";
+      guint64 size = GUINT64_TO_LE ((guint64) n_bytes + strlen (more));
+
+      g_string_append_printf (record, "%s\n", fields[i].key);
+      g_string_append_len (record, (const char *) &size, sizeof size);
+      g_string_append_len (record, fields[i].value, (gssize) n_bytes);
+      g_string_append_printf (record, "%s\n", more);
+    }
   if (!sonde_outbox_send (journal, record->str, record->len, NULL, 0))
     return G_LOG_WRITER_UNHANDLED;
   g_atomic_int_set (&n_told, (gint) n_lost);

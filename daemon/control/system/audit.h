@@ -37,9 +37,8 @@ GLogWriterOutput sonde_audit_write (SondeOutbox *journal, const GLogField *field
 typedef struct SondeRefusals SondeRefusals;
 
 SondeRefusals *sonde_refusals_new (void);
-/* Records what is only counted so far. Accepts NULL. */
+/* Records what is only counted so far. */
 void sonde_refusals_free (SondeRefusals *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRefusals, sonde_refusals_free)
 
 /* Parameters as of sonde_audit(). */
 void sonde_refusals_record (SondeRefusals *self, guint64 session, uid_t uid, const char *detail);

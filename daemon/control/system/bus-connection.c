@@ -181,22 +181,6 @@ read_basic (Reader *self, char type, GError **error)
 }
 
 /* @contents: signature of what is in the container; its type as GVariant spells it. */
-static char *
-container_type (char type, const char *contents)
-{
-  switch (type)
-    {
-    case SD_BUS_TYPE_ARRAY:
-      return g_strdup_printf ("a%s", contents);
-    case SD_BUS_TYPE_STRUCT:
-      return g_strdup_printf ("(%s)", contents);
-    case SD_BUS_TYPE_DICT_ENTRY:
-      return g_strdup_printf ("{%s}", contents);
-    default:
-      return g_strdup ("v");
-    }
-}
-
 /* Adds what is left in the container that was entered. */
 static gboolean
 read_children (Reader *self, GVariantBuilder *builder, gboolean is_array, GError **error)
@@ -226,10 +210,16 @@ read_children (Reader *self, GVariantBuilder *builder, gboolean is_array, GError
 static GVariant *
 read_container (Reader *self, char type, const char *contents, GError **error)
 {
-  g_autofree char *type_string = container_type (type, contents);
+  g_autofree char *type_string = NULL;
   g_auto (GVariantBuilder) builder;
   int r = sd_bus_message_enter_container (self->message, type, contents);
 
+  if (type == SD_BUS_TYPE_ARRAY)
+    type_string = g_strdup_printf ("a%s", contents);
+  else if (type == SD_BUS_TYPE_VARIANT)
+    type_string = g_strdup ("v");
+  else
+    type_string = g_strdup_printf (type == SD_BUS_TYPE_STRUCT ? "(%s)" : "{%s}", contents);
   g_variant_builder_init (&builder, G_VARIANT_TYPE (type_string));
   if (r <= 0)
     return fail_as_malformed (error, r);

@@ -49,7 +49,7 @@ SondeBusConnection *sonde_bus_connection_new_peer (int fd,
                                                    const SondeBusConnectionHandler *handler,
                                                    gpointer user_data,
                                                    GError **error);
-/* Drops what is not sent, and calls nobody back. Accepts NULL. */
+/* Drops what is not sent, and calls nobody back. */
 void sonde_bus_connection_free (SondeBusConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBusConnection, sonde_bus_connection_free)
 
@@ -95,7 +95,6 @@ SondeSubscription *sonde_bus_connection_subscribe (SondeBusConnection *self,
                                                    const char *match,
                                                    SondeBusConnectionSignal signal,
                                                    gpointer user_data);
-/* Accepts NULL. */
 void sonde_bus_connection_unsubscribe (SondeSubscription *self);
 
 /* A signal to one receiver; @destination: NULL on a private connection.

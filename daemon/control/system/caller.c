@@ -19,19 +19,6 @@ struct SondeCallers
   GHashTable *calls_of_uid; /* uid → calls in flight */
 };
 
-struct SondeCaller
-{
-  grefcount refs;
-  SondeCallers *callers;
-  char *name;
-  uid_t uid;
-  pid_t pid; /* 0: not known */
-  gboolean is_identified;
-  GPtrArray *waiting; /* GTask: until the bus has told the uid */
-  GCancellable *left;
-  SondeSubscription *watch;
-};
-
 SondeCallers *
 sonde_callers_new (SondeBusConnection *connection,
                    gboolean is_peer,
@@ -187,6 +174,7 @@ caller_alloc (SondeCallers *callers, const char *name)
   g_ref_count_init (&self->refs);
   self->callers = callers;
   self->name = g_strdup (name);
+  self->bus_id = sonde_bus_connection_bus_id (callers->connection);
   self->waiting = g_ptr_array_new_with_free_func (g_object_unref);
   self->left = g_cancellable_new ();
   return self;
@@ -307,34 +295,4 @@ sonde_caller_end (SondeCaller *self)
 {
   set_count_of_uid (self->callers, self->uid, count_of_uid (self->callers, self->uid) - 1);
   sonde_caller_unref (self);
-}
-
-const char *
-sonde_caller_name (const SondeCaller *self)
-{
-  return self->name;
-}
-
-const char *
-sonde_caller_bus_id (const SondeCaller *self)
-{
-  return sonde_bus_connection_bus_id (self->callers->connection);
-}
-
-uid_t
-sonde_caller_uid (const SondeCaller *self)
-{
-  return self->uid;
-}
-
-pid_t
-sonde_caller_pid (const SondeCaller *self)
-{
-  return self->pid;
-}
-
-GCancellable *
-sonde_caller_left (const SondeCaller *self)
-{
-  return self->left;
 }

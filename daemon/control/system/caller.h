@@ -14,8 +14,23 @@
  * the name goes. On a private connection there is one caller, "", with our own uid and rights, for
  * whom our own pid stands.
  */
-typedef struct SondeCaller SondeCaller;
 typedef struct SondeCallers SondeCallers;
+
+/* What the bus has said of who was begun with or adopted; for others to read. */
+typedef struct
+{
+  char *name;
+  const char *bus_id; /* of the bus that knows the name; "" for a private connection */
+  uid_t uid;
+  pid_t pid;          /* 0 if the bus does not know it. It says who called, and proves nothing */
+  GCancellable *left; /* cancelled when it leaves */
+
+  grefcount refs;
+  SondeCallers *callers;
+  gboolean is_identified;
+  GPtrArray *waiting; /* GTask: until the bus has told the uid */
+  SondeSubscription *watch;
+} SondeCaller;
 
 /* @name has left the bus; its calls are cancelled already. */
 typedef void (*SondeCallerLeft) (const char *name, gpointer user_data);
@@ -25,7 +40,7 @@ SondeCallers *sonde_callers_new (SondeBusConnection *connection,
                                  gboolean is_peer,
                                  SondeCallerLeft left,
                                  gpointer user_data);
-/* After all of its callers. Accepts NULL. */
+/* After all of its callers. */
 void sonde_callers_free (SondeCallers *self);
 
 /**
@@ -46,7 +61,7 @@ void sonde_caller_end (SondeCaller *self);
 
 /**
  * sonde_callers_adopt:
- * @bus_id: as sonde_caller_bus_id() said to a sonded before us: on another bus nobody is who he was
+ * @bus_id: as a sonded before us has found it: on another bus nobody is who he was
  *
  * The owner of a session that is taken over. If it has left, SondeCallerLeft is called soon.
  *
@@ -58,12 +73,3 @@ SondeCaller *sonde_callers_adopt (
 SondeCaller *sonde_caller_ref (SondeCaller *self);
 void sonde_caller_unref (SondeCaller *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCaller, sonde_caller_unref)
-
-const char *sonde_caller_name (const SondeCaller *self);
-/* Of the bus that knows the name; "" for a private connection. */
-const char *sonde_caller_bus_id (const SondeCaller *self);
-uid_t sonde_caller_uid (const SondeCaller *self);
-/* 0 if the bus does not know it. It says who called, and is no proof of anything. */
-pid_t sonde_caller_pid (const SondeCaller *self);
-/* Cancelled when it leaves. */
-GCancellable *sonde_caller_left (const SondeCaller *self);

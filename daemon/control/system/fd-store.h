@@ -19,9 +19,8 @@ typedef struct SondeFdStore SondeFdStore;
 /* Takes what a sonded before us has left. Once, before anything else opens descriptors.
  * @systemd: (nullable): outliving it */
 SondeFdStore *sonde_fd_store_new (SondeOutbox *systemd);
-/* Accepts NULL. What was not taken is closed and stays in the store. */
+/* What was not taken is closed and stays in the store. */
 void sonde_fd_store_free (SondeFdStore *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeFdStore, sonde_fd_store_free)
 
 /* Whether something that is put there may come back. */
 gboolean sonde_fd_store_is_there (const SondeFdStore *self);

@@ -19,7 +19,7 @@ typedef struct SondeOutbox SondeOutbox;
 /* @address: of an AF_UNIX datagram socket: a path, or a name that begins with "@"; NULL: nobody
  * wants to hear anything. Returns: NULL for NULL: the others take it, and do nothing */
 SondeOutbox *sonde_outbox_new (const char *address);
-/* What waits has SONDE_LIMIT_OUTBOX_MS to go. Accepts NULL. */
+/* What waits has SONDE_LIMIT_OUTBOX_MS to go. */
 void sonde_outbox_free (SondeOutbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeOutbox, sonde_outbox_free)
 

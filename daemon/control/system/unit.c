@@ -50,94 +50,90 @@ sonde_unit_is_everything (const char *name)
 
 /* --- where a unit is --- */
 
-/* A question, on a connection of its own: a private sonded has no other to the system bus. */
-typedef struct
+/* On a connection of its own: a private sonded has no other to the system bus. */
+struct SondeGroupQuestion
 {
-  GTask *task;
   char *name;
+  SondeGroupFound found;
+  gpointer user_data;
   SondeBusConnection *bus;
-  gulong cancelled;
-} GroupQuestion;
+};
 
-static void
-group_question_end (GroupQuestion *self)
+void
+sonde_group_question_free (SondeGroupQuestion *self)
 {
-  GCancellable *cancellable = g_task_get_cancellable (self->task);
-
-  if (self->cancelled != 0)
-    g_signal_handler_disconnect (cancellable, self->cancelled);
+  if (self == NULL)
+    return;
   sonde_bus_connection_free (self->bus);
-  g_object_unref (self->task);
   g_free (self->name);
   g_free (self);
 }
 
-/* @text: (transfer full) */
+/* @error: (transfer full) (nullable) */
 static void
-fail (GroupQuestion *self, SondeError code, char *text)
+answer_group (SondeGroupQuestion *self, const char *group, GError *error)
 {
-  g_autofree char *owned = text;
+  g_autoptr (GError) owned = error;
 
-  g_task_return_new_error (self->task, SONDE_ERROR, (int) code, "%s", owned);
-  group_question_end (self);
+  self->found (group, owned, self->user_data);
+  sonde_group_question_free (self);
 }
 
-static void
-fail_as_not_running (GroupQuestion *self)
+static GError *
+not_running (const char *name)
 {
-  fail (self, SONDE_ERROR_NO_SUCH_PROCESS, g_strdup_printf ("Unit %s is not running", self->name));
+  return g_error_new (SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "Unit %s is not running", name);
 }
 
 /* What systemd says of a unit is one of two things: there is none, or something that is not the
  * caller's fault. */
-static void
-fail_with (GroupQuestion *self, const GError *error)
+static GError *
+explain (const char *name, const GError *error)
 {
   g_autofree char *remote = g_dbus_error_get_remote_error (error);
 
   if (g_strcmp0 (remote, ERROR_NO_UNIT) == 0)
-    fail_as_not_running (self);
-  else if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN)
-           || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NAME_HAS_NO_OWNER)
-           || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY) || remote == NULL)
-    fail (self, SONDE_ERROR_NOT_SUPPORTED, g_strdup ("Option unit: systemd does not answer"));
-  else
-    fail (self, SONDE_ERROR_FAILED,
-          g_strdup_printf ("Option unit: systemd answers with %s", remote));
+    return not_running (name);
+  if (g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_SERVICE_UNKNOWN)
+      || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NAME_HAS_NO_OWNER)
+      || g_error_matches (error, G_DBUS_ERROR, G_DBUS_ERROR_NO_REPLY) || remote == NULL)
+    return g_error_new_literal (SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                                "Option unit: systemd does not answer");
+  return g_error_new (SONDE_ERROR, SONDE_ERROR_FAILED, "Option unit: systemd answers with %s",
+                      remote);
 }
 
 static void
 on_group (GVariant *reply, const GError *error, gpointer user_data)
 {
-  GroupQuestion *self = user_data;
+  SondeGroupQuestion *self = user_data;
   g_autoptr (GVariant) value = NULL;
 
   if (reply == NULL)
     {
-      fail_with (self, error);
+      answer_group (self, NULL, explain (self->name, error));
       return;
     }
   g_variant_get (reply, "(v)", &value);
   if (!g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
-    fail (self, SONDE_ERROR_FAILED, g_strdup ("Option unit: systemd's ControlGroup is no text"));
+    answer_group (self, NULL,
+                  g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED,
+                                       "Option unit: systemd's ControlGroup is no text"));
   else if (g_variant_get_size (value) <= 1)
-    fail_as_not_running (self);
+    answer_group (self, NULL, not_running (self->name));
   else
-    {
-      g_task_return_pointer (self->task, g_variant_dup_string (value, NULL), g_free);
-      group_question_end (self);
-    }
+    answer_group (self, g_variant_get_string (value, NULL), NULL);
 }
 
 static void
 on_group_unit (GVariant *reply, const GError *error, gpointer user_data)
 {
-  GroupQuestion *self = user_data;
+  SondeGroupQuestion *self = user_data;
   const char *path;
 
   if (reply == NULL)
     {
-      fail_with (self, error);
+      answer_group (self, NULL, explain (self->name, error));
       return;
     }
   g_variant_get (reply, "(&o)", &path);
@@ -146,43 +142,26 @@ on_group_unit (GVariant *reply, const GError *error, gpointer user_data)
                       SONDE_LIMIT_UNIT_MS, on_group, self);
 }
 
-static void
-on_cancelled (GCancellable *cancellable, gpointer user_data)
+SondeGroupQuestion *
+sonde_unit_find_group (const char *name, SondeGroupFound found, gpointer user_data, GError **error)
 {
-  GroupQuestion *self = user_data;
+  g_autoptr (GError) why = NULL;
+  SondeBusConnection *bus = sonde_bus_connection_new_system (NULL, NULL, &why);
+  SondeGroupQuestion *self;
 
-  g_task_return_error_if_cancelled (self->task);
-  group_question_end (self);
-}
-
-void
-sonde_unit_find_group_async (const char *name,
-                             GCancellable *cancellable,
-                             GAsyncReadyCallback callback,
-                             gpointer user_data)
-{
-  GroupQuestion *self = g_new0 (GroupQuestion, 1);
-  g_autoptr (GError) error = NULL;
-
-  self->task = g_task_new (NULL, cancellable, callback, user_data);
-  g_task_set_source_tag (self->task, sonde_unit_find_group_async);
-  self->name = g_strdup (name);
-  self->bus = sonde_bus_connection_new_system (NULL, NULL, &error);
-  if (self->bus == NULL)
+  if (bus == NULL)
     {
-      fail_with (self, error);
-      return;
+      g_propagate_error (error, explain (name, why));
+      return NULL;
     }
-  if (cancellable != NULL)
-    self->cancelled = g_signal_connect (cancellable, "cancelled", G_CALLBACK (on_cancelled), self);
-  sonde_systemd_call (self->bus, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnit",
-                      g_variant_new ("(s)", name), "(o)", SONDE_LIMIT_UNIT_MS, on_group_unit, self);
-}
-
-char *
-sonde_unit_find_group_finish (GAsyncResult *result, GError **error)
-{
-  return g_task_propagate_pointer (G_TASK (result), error);
+  self = g_new0 (SondeGroupQuestion, 1);
+  self->name = g_strdup (name);
+  self->found = found;
+  self->user_data = user_data;
+  self->bus = bus;
+  sonde_systemd_call (bus, SYSTEMD_PATH, MANAGER_INTERFACE, "GetUnit", g_variant_new ("(s)", name),
+                      "(o)", SONDE_LIMIT_UNIT_MS, on_group_unit, self);
+  return self;
 }
 
 /* --- jobs of our own unit --- */

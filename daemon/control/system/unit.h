@@ -21,24 +21,29 @@ gboolean sonde_unit_is_name (const char *text);
 /* The root of all slices. */
 gboolean sonde_unit_is_everything (const char *name);
 
+/* Asked, and not answered yet. */
+typedef struct SondeGroupQuestion SondeGroupQuestion;
+
+/* Once, from the main loop. @group: a path such as "/system.slice/cron.service"; NULL with @error
+ */
+typedef void (*SondeGroupFound) (const char *group, const GError *error, gpointer user_data);
+
 /**
- * sonde_unit_find_group_async:
+ * sonde_unit_find_group:
  * @name: sonde_unit_is_name()
- * @cancellable: (nullable):
  *
  * Asks the system's systemd for the control group of a running unit, over the system bus and for at
  * most SONDE_LIMIT_UNIT_MS.
  *
+ * Returns: the question, which ends with its answer; NULL with @error: nobody can be asked
  * Errors: SONDE_ERROR_NO_SUCH_PROCESS if the unit is not known or runs nothing, NOT_SUPPORTED if
  * systemd does not answer, FAILED
  * Source: org.freedesktop.systemd1(5)
  */
-void sonde_unit_find_group_async (const char *name,
-                                  GCancellable *cancellable,
-                                  GAsyncReadyCallback callback,
-                                  gpointer user_data);
-/* Returns: (transfer full): a path such as "/system.slice/cron.service" */
-char *sonde_unit_find_group_finish (GAsyncResult *result, GError **error);
+SondeGroupQuestion *
+sonde_unit_find_group (const char *name, SondeGroupFound found, gpointer user_data, GError **error);
+/* Of one that is not answered: it will not be. */
+void sonde_group_question_free (SondeGroupQuestion *self);
 
 /* What systemd is asked about our own unit. */
 typedef enum
