@@ -97,6 +97,8 @@ sonde_go_functions_read (SondeGoFunctions *self, size_t max_bytes, uint32_t *wor
     return 1;
   self->is_usable = sonde_go_table_parse (&self->table, self->bytes, self->size_bytes, self->text,
                                           self->file.header.e_entry);
+  if (!self->is_usable)
+    sonde_go_functions_clear (self);
   return 0;
 }
 

@@ -79,6 +79,9 @@ int sonde_module_read (SondeUnwindModule *self, uint32_t *work);
  * freed. */
 bool sonde_module_discard (SondeUnwindModule *self, uint32_t *work);
 
+/* Of a complete module: it goes on without Go's table. Returns: how many bytes it is smaller by */
+size_t sonde_module_drop_go_functions (SondeUnwindModule *self);
+
 /* @file must stay open, its other members need not stay; @low: the module's lowest address.
  * Errors: -ENODATA without CFI, -EFBIG over SONDE_MODULE_MAX_BYTES, -EBADMSG, -ENOMEM. */
 int sonde_cfi_builder_new (const SondeElfFile *file, uint64_t low, SondeCfiBuilder **builder);

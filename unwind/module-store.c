@@ -235,23 +235,37 @@ free_trash (SondeModuleStore *self, uint32_t *work)
   return self->trash == NULL;
 }
 
-/* Drops modules that nobody holds, oldest first. False if that is not enough. */
 static bool
-make_room (SondeModuleStore *self, size_t n_bytes)
+has_room (const SondeModuleStore *self, size_t n_bytes)
+{
+  return n_bytes <= self->max_bytes && self->n_bytes <= self->max_bytes - n_bytes;
+}
+
+/* Drops modules that nobody holds, oldest first. If that is not enough, Go's tables go: they are
+ * many times larger than other unwind data, so a few programs of Go could keep all others out. The
+ * one that is new goes without first, as those that are held were read at some cost. False if that
+ * is not enough either. */
+static bool
+make_room (SondeModuleStore *self, SondeUnwindModule *added)
 {
   SondeUnwindModule *newer;
 
   for (SondeUnwindModule *module = self->oldest; module != NULL; module = newer)
     {
-      if (n_bytes <= self->max_bytes && self->n_bytes <= self->max_bytes - n_bytes
-          && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES)
+      if (has_room (self, added->n_bytes) && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES)
         return true;
       newer = module->newer;
       if (module->n_refs == 1)
         evict (self, module);
     }
-  return n_bytes <= self->max_bytes && self->n_bytes <= self->max_bytes - n_bytes
-         && self->modules.n_used < SONDE_MODULE_STORE_MAX_MODULES;
+  if (self->modules.n_used >= SONDE_MODULE_STORE_MAX_MODULES)
+    return false;
+  if (!has_room (self, added->n_bytes))
+    sonde_module_drop_go_functions (added);
+  for (SondeUnwindModule *module = self->oldest; module != NULL && !has_room (self, added->n_bytes);
+       module = module->newer)
+    self->n_bytes -= sonde_module_drop_go_functions (module);
+  return has_room (self, added->n_bytes);
 }
 
 static SondeUnwindModule *
@@ -390,7 +404,7 @@ sonde_module_store_set_failed (SondeModuleStore *self, const SondeFileId *id, in
 static int
 add_module (SondeModuleStore *self, SondeUnwindModule *module)
 {
-  if (!make_room (self, module->n_bytes))
+  if (!make_room (self, module))
     return -ENOSPC;
   if (sonde_item_table_add (&self->modules,
                             sonde_hash_bytes (&module->identity, sizeof module->identity), module)

@@ -137,6 +137,16 @@ sonde_module_discard (SondeUnwindModule *self, uint32_t *work)
   return sonde_cfi_index_discard (&self->cfi, work) && sonde_go_functions_discard (&self->go, work);
 }
 
+size_t
+sonde_module_drop_go_functions (SondeUnwindModule *self)
+{
+  const size_t n_bytes = self->go.size_bytes;
+
+  sonde_go_functions_clear (&self->go);
+  self->n_bytes -= n_bytes;
+  return n_bytes;
+}
+
 int
 sonde_module_new_vdso (SondeUnwindModule **module)
 {

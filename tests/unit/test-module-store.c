@@ -4,6 +4,7 @@
 #include <libelf.h>
 #include <sys/resource.h>
 
+#include "tests/lib/fake-go.h"
 #include "tests/lib/module-fixture.h"
 
 static void
@@ -116,6 +117,51 @@ test_full_of_modules_in_use (Fixture *f, gconstpointer data)
   g_assert_cmpint (error, ==, -ENOSPC);
   sonde_module_unref (held);
   g_assert_nonnull (load_bytes (f, file->data, file->len, &error));
+}
+
+/* A program of Go, whose table is longer than all that others have. */
+static GByteArray *
+make_go_program (void)
+{
+  static const FakeGoFunction functions[]
+      = { { "main.main", 0, "\2\x7f", 0 }, { NULL, 0x100, NULL, 0 } };
+  static const guint8 nothing[1 << 16];
+  g_autoptr (GByteArray) table = fake_go_build (FAKE_GO_1_20, functions, FAKE_ELF_TEXT);
+
+  g_byte_array_append (table, nothing, sizeof nothing);
+  return fake_elf_build (table, &(FakeElf){ .section = ".gopclntab" });
+}
+
+/* Programs of Go that run may leave no room for others: call frame information comes first. */
+static void
+test_full_of_go_programs (Fixture *f, gconstpointer data)
+{
+  g_autoptr (GByteArray) go = make_go_program ();
+  g_autoptr (GByteArray) other = NULL;
+  SondeUnwindModule *held[3];
+  guint64 rows[6];
+  uint64_t begin, end;
+  size_t one;
+  int error;
+
+  add_three_functions (f, rows);
+  other = fake_elf_build (f->cfi, &(FakeElf){ .section = ".eh_frame" });
+  load_bytes (f, go->data, go->len, &error);
+  one = sonde_module_store_bytes (f->store);
+  sonde_module_store_free (f->store);
+  f->store = sonde_module_store_new (one + sizeof **held + 100);
+
+  held[0] = sonde_module_ref (load_bytes (f, go->data, go->len, &error));
+  held[1] = sonde_module_ref (load_bytes (f, go->data, go->len, &error));
+  g_assert_true (sonde_module_find_function (held[0], FAKE_ELF_TEXT, &begin, &end));
+  g_assert_false (sonde_module_find_function (held[1], FAKE_ELF_TEXT, &begin, &end));
+  held[2] = sonde_module_ref (load_bytes (f, other->data, other->len, &error));
+  assert_has_three_functions (held[2]);
+  g_assert_false (sonde_module_find_function (held[0], FAKE_ELF_TEXT, &begin, &end));
+  g_assert_cmpuint (sonde_module_store_n_modules (f->store), ==, 3);
+  g_assert_cmpuint (sonde_module_store_bytes (f->store), <, one);
+  for (guint i = 0; i < G_N_ELEMENTS (held); i++)
+    sonde_module_unref (held[i]);
 }
 
 static void
@@ -275,5 +321,6 @@ main (int argc, char **argv)
   ADD ("lets-no-more-than-some-wait-to-be-read", test_too_many_to_read);
   ADD ("fails-when-there-is-no-room-for-what-was-read", test_no_room_for_what_was_read);
   ADD ("is-full-when-all-is-in-use", test_full_of_modules_in_use);
+  ADD ("goes-without-tables-of-go-when-it-is-full", test_full_of_go_programs);
   return g_test_run ();
 }

@@ -426,6 +426,23 @@ tells_which_files_were_refused (Fixture *fixture, gconstpointer data)
                                                                       : g_strerror (EIO)));
 }
 
+/* A busy broker refuses a thousand at once, and is asked for them again. */
+static void
+tells_of_no_file_that_is_asked_for_again (Fixture *fixture, gconstpointer data)
+{
+  const SondeMessageProcessRequest *request;
+
+  start (fixture, 0);
+  write_sample (fixture, 200, 0x1000, 5000, PERF_RECORD_MISC_USER);
+  request = worker_wait_for (&fixture->worker, SONDE_MESSAGE_PROCESS_REQUEST);
+  send_process (fixture, request->request_id, 200);
+  worker_wait_for (&fixture->worker, SONDE_MESSAGE_FILE_REQUEST);
+  answer_files (fixture, GPOINTER_TO_INT (data));
+  send_simple (fixture, SONDE_MESSAGE_STOP);
+  worker_wait_end (&fixture->worker);
+  g_assert_false (worker_was_said (&fixture->worker, "Unwind data and names of"));
+}
+
 static void
 asks_for_the_parent_of_a_fork (Fixture *fixture, gconstpointer data)
 {
@@ -712,12 +729,14 @@ main (int argc, char **argv)
   ADD ("counts-a-malformed-sample-as-lost", counts_a_malformed_sample_as_lost);
   ADD ("records-a-sample-of-a-target", records_a_sample_of_a_target);
   ADD ("asks-for-an-unknown-process-and-waits", asks_for_an_unknown_process_and_waits);
-#define ADD_REFUSAL(path, status)                                                                  \
-  g_test_add ("/worker-session/" path, Fixture, GINT_TO_POINTER (status), set_up,                  \
-              tells_which_files_were_refused, tear_down)
-  ADD_REFUSAL ("tells-of-a-file-system-that-is-not-opened", EACCES);
-  ADD_REFUSAL ("tells-of-a-file-that-is-no-program", ENOEXEC);
-  ADD_REFUSAL ("tells-of-a-file-that-cannot-be-read", EIO);
+#define ADD_REFUSAL(path, status, test)                                                            \
+  g_test_add ("/worker-session/" path, Fixture, GINT_TO_POINTER (status), set_up, test, tear_down)
+  ADD_REFUSAL ("tells-of-a-file-system-that-is-not-opened", EACCES, tells_which_files_were_refused);
+  ADD_REFUSAL ("tells-of-a-file-that-is-no-program", ENOEXEC, tells_which_files_were_refused);
+  ADD_REFUSAL ("tells-of-a-file-that-cannot-be-read", EIO, tells_which_files_were_refused);
+  ADD_REFUSAL ("tells-nothing-of-a-busy-broker", EAGAIN, tells_of_no_file_that_is_asked_for_again);
+  ADD_REFUSAL ("tells-nothing-of-a-stuck-broker", ETIMEDOUT,
+               tells_of_no_file_that_is_asked_for_again);
   ADD ("asks-for-the-parent-of-a-fork", asks_for_the_parent_of_a_fork);
   ADD ("takes-mounts-that-come-after-the-stop", takes_mounts_that_come_after_the_stop);
   ADD ("says-that-mounts-are-cut", says_that_mounts_are_cut);

@@ -709,7 +709,8 @@ reason_of (int status)
 }
 
 /* Stacks end in such a file, and somebody will want to know why. Its path stands in the stream
- * anyway, unless the process is not for this session. */
+ * anyway, unless the process is not for this session. What the broker had no time for says nothing
+ * of the file, which is asked for again in a second. */
 static void
 tell_refused (SondeTracker *self, const SondeMessageFileRequest *file, int status)
 {
@@ -719,6 +720,8 @@ tell_refused (SondeTracker *self, const SondeMessageFileRequest *file, int statu
   g_autofree char *path = NULL;
   g_autofree char *text = NULL;
 
+  if (status == EAGAIN || status == ETIMEDOUT)
+    return;
   if (process != NULL
       && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN | SONDE_PROCESS_FLAG_CLOSED))
     mapping = sonde_process_find_mapping (self->processes, process, file->start);
