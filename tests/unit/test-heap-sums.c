@@ -528,6 +528,44 @@ test_stacks_of_the_past_are_forgotten (void)
   side_clear (&self);
 }
 
+/* One program that has nearly all of the tree: there is nothing to forget, however often it is
+ * looked. */
+static void
+test_stacks_that_somebody_has_are_not_looked_at_again_and_again (void)
+{
+  enum
+  {
+    STACKS = 220000,
+    DEPTH = 5,
+  };
+  SondeHeapBookProcess *process;
+  uint64_t seed;
+  Side self;
+
+  side_init (&self, TRUE, 0);
+  g_clear_pointer (&self.heap, sonde_heap_free);
+  process = sonde_heap_book_add_process (self.book, 1);
+  for (guint i = 0; i < STACKS; i++)
+    {
+      guint64 addrs[DEPTH];
+      SondeHeapBookEvent event
+          = { .time_ns = i, .address = 0x1000 * ((guint64) i + 1), .size_bytes = 8, .tid = 1 };
+
+      for (guint j = 0; j < DEPTH; j++)
+        addrs[j] = 0x100000 + i;
+      event.node = sonde_heap_book_add_stack (self.book, i + 1, addrs, DEPTH);
+      sonde_heap_book_add (self.book, process, &event);
+    }
+  sonde_heap_book_turn (self.book, STACKS);
+  sonde_heap_book_flush (self.book, STACKS);
+  seed = sonde_heap_book_seed (self.book);
+  for (guint i = 0; i < 20; i++)
+    sonde_heap_book_flush (self.book, STACKS + i);
+  g_assert_cmpuint (sonde_heap_book_seed (self.book), ==, seed);
+  g_assert_cmpuint (sonde_heap_book_losses (self.book).n_cut, >, 0);
+  side_clear (&self);
+}
+
 /* --- hostile bytes --- */
 
 /* The segments that one side wrote. */
@@ -750,6 +788,8 @@ main (int argc, char **argv)
                    test_stacks_without_room_count_for_callers);
   g_test_add_func ("/heap-sums/stacks-of-the-past-are-forgotten",
                    test_stacks_of_the_past_are_forgotten);
+  g_test_add_func ("/heap-sums/stacks-that-somebody-has-are-not-looked-at-again-and-again",
+                   test_stacks_that_somebody_has_are_not_looked_at_again_and_again);
   g_test_add_func ("/heap-sums/refuses-what-cannot-be", test_refuses_what_cannot_be);
   g_test_add_func ("/heap-sums/refuses-stacks-and-values-that-cannot-be",
                    test_refuses_stacks_and_values_that_cannot_be);

@@ -10,8 +10,10 @@
 #define MAX_ANCESTORS 16    /* in which a freed block is looked for */
 #define MAX_PARENTS   65536 /* children whose parent is known */
 
-/* Nodes of stacks that nobody has any more are forgotten when there are so many. */
+/* Nodes of stacks that nobody has any more are forgotten when there are so many, and this part of
+ * the sums is gone since the last time: what somebody has stays, and all of it is told again. */
 #define MANY_NODES (SONDE_HEAP_LOG_MAX_NODES / 4 * 3)
+#define PART_GONE  8
 
 /* Of what waits, in the place of a thread: at its time a process has forked the child whose number
  * is the address. */
@@ -66,6 +68,7 @@ struct SondeHeapBook
   GHashTable *inheriting; /* pid → SondeHeapSumsAmount, of children that told nothing yet */
   uint64_t n_forgets;     /* how often nodes became others */
   guint many_nodes;
+  guint64 n_gone; /* sums, by the last time that they did */
 };
 
 static void
@@ -657,7 +660,17 @@ forget_stacks (SondeHeapBook *self, gint64 now_ns)
   self->tree = tree;
   sonde_table_clear (&self->stacks);
   self->n_forgets++;
+  self->n_gone = sonde_heap_sums_n_gone (self->sums);
   self->many_nodes = MAX (MANY_NODES, (SONDE_HEAP_LOG_MAX_NODES + tree->nodes->len) / 2);
+}
+
+/* Whether much of the tree may be nobody's. */
+static gboolean
+has_past (const SondeHeapBook *self)
+{
+  return self->tree->nodes->len >= self->many_nodes
+         && sonde_heap_sums_n_gone (self->sums) - self->n_gone
+                > sonde_heap_sums_n_used (self->sums) / PART_GONE;
 }
 
 void
@@ -666,7 +679,7 @@ sonde_heap_book_flush (SondeHeapBook *self, gint64 before_ns)
   if (self->sums != NULL)
     {
       sonde_heap_sums_flush (self->sums, before_ns);
-      if (before_ns != G_MAXINT64 && self->tree->nodes->len >= self->many_nodes)
+      if (before_ns != G_MAXINT64 && has_past (self))
         forget_stacks (self, before_ns);
     }
   else if (sonde_heap_log_since_ns (self->log) < before_ns)

@@ -58,6 +58,7 @@ struct SondeHeapSums
   uint32_t n_serials;
   uint64_t n_ids;
   guint64 n_cut;
+  guint64 n_gone;
   GPtrArray *blocks; /* pieces of Block */
   guint32 n_blocks;
   guint32 free_blocks; /* + 1 */
@@ -706,6 +707,7 @@ free_sum (SondeHeapSums *self, guint32 index)
 
   self->n_used--;
   self->n_over--;
+  self->n_gone++;
   *sum = (Sum){ .next = self->free_sums };
   self->free_sums = index + 1;
 }
@@ -827,6 +829,18 @@ void
 sonde_heap_sums_set_tree (SondeHeapSums *self, const SondeStackTree *tree)
 {
   self->tree = tree;
+}
+
+guint32
+sonde_heap_sums_n_used (const SondeHeapSums *self)
+{
+  return self->n_used;
+}
+
+guint64
+sonde_heap_sums_n_gone (const SondeHeapSums *self)
+{
+  return self->n_gone;
 }
 
 guint64
