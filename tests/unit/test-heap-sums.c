@@ -299,6 +299,35 @@ test_children_inherit (void)
   side_clear (&self);
 }
 
+/* A child that executes a program has nothing of its parent's any more, whether it was told of the
+ * fork by then or not; nor has who gets its pid. */
+static void
+test_programs_that_are_executed_inherit_nothing (void)
+{
+  for (guint is_waiting = 0; is_waiting < 2; is_waiting++)
+    {
+      SondeHeapBookProcess *parent, *executed;
+      Side self;
+
+      side_init (&self, TRUE, 0);
+      parent = sonde_heap_book_add_process (self.book, 10);
+      tell (self.book, parent, 10, 1, 0x1000, 10, 1);
+      sonde_heap_book_fork (self.book, 10, 20, 1000);
+      if (!is_waiting)
+        sonde_heap_book_turn (self.book, 2000);
+      sonde_heap_book_end_program (self.book, 20);
+      executed = sonde_heap_book_add_process (self.book, 20);
+      tell (self.book, executed, 20, 3000, 0x5000, 64, 2);
+      sonde_heap_book_turn (self.book, G_MAXINT64);
+      sonde_heap_book_end_process (self.book, executed);
+      side_finish (&self);
+
+      g_assert_cmpuint (header_of (&self)->inherited.blocks, ==, 0);
+      g_assert_cmpuint (header_of (&self)->left.bytes, ==, 64);
+      side_clear (&self);
+    }
+}
+
 static void
 test_addresses_that_mean_something_else_have_other_sums (void)
 {
@@ -778,6 +807,8 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-sums/of-samples-are-estimates", test_sums_of_samples_are_estimates);
   g_test_add_func ("/heap-sums/of-ended-processes-stay", test_ended_processes_leave_their_sums);
   g_test_add_func ("/heap-sums/children-inherit", test_children_inherit);
+  g_test_add_func ("/heap-sums/programs-that-are-executed-inherit-nothing",
+                   test_programs_that_are_executed_inherit_nothing);
   g_test_add_func ("/heap-sums/addresses-that-mean-something-else",
                    test_addresses_that_mean_something_else_have_other_sums);
   g_test_add_func ("/heap-sums/a-late-reader-has-them-from-the-beginning",

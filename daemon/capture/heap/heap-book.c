@@ -496,6 +496,13 @@ sonde_heap_book_has_process (const SondeHeapBook *self, int32_t pid)
   return g_hash_table_contains (self->processes, GINT_TO_POINTER (pid));
 }
 
+/* Whether it tells what @pid has of its parent. */
+static gboolean
+is_fork_of (const Waiting *event, int32_t pid)
+{
+  return event->thread == FORKS && (int32_t) event->address == pid;
+}
+
 static void
 forget_block (uint64_t number, gpointer sums)
 {
@@ -514,7 +521,7 @@ sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
     {
       const Waiting *event = &self->waiting[i];
 
-      if (event->process == process)
+      if (event->process == process || is_fork_of (event, process->pid))
         apply (self, event);
       else
         self->waiting[n_left++] = *event;
@@ -568,6 +575,21 @@ sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid)
         sonde_heap_book_end_process (self, at);
       at = older;
     }
+}
+
+void
+sonde_heap_book_end_program (SondeHeapBook *self, int32_t pid)
+{
+  const gpointer key = GINT_TO_POINTER (pid);
+  guint n_left = 0;
+
+  g_hash_table_remove (self->inheriting, key);
+  if (self->sums == NULL || !g_hash_table_contains (self->parents, key))
+    return;
+  for (guint i = 0; i < self->n_waiting; i++)
+    if (!is_fork_of (&self->waiting[i], pid))
+      self->waiting[n_left++] = self->waiting[i];
+  self->n_waiting = n_left;
 }
 
 void

@@ -60,6 +60,8 @@ void sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *pro
 void sonde_heap_book_leave_process (SondeHeapBook *self, SondeHeapBookProcess *process);
 /* Programs of @pid that were left are over, too. */
 void sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid);
+/* Whoever @pid is next, or executes, has nothing of a parent's. Behind the ends of its programs. */
+void sonde_heap_book_end_program (SondeHeapBook *self, int32_t pid);
 /* @child begins with the blocks that @parent has at @time_ns. */
 void sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child, gint64 time_ns);
 /* Addresses of @pid mean something else from now on. */

@@ -1151,6 +1151,8 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
       if (inferior->gone_ns == 0)
         inferior->gone_ns = sonde_stream_now_ns ();
     }
+  if (self->parts.book != NULL)
+    sonde_heap_book_end_program (self->parts.book, pid);
 }
 
 void
