@@ -466,10 +466,13 @@ sonde_heap_sums_end_owner (SondeHeapSums *self,
   *owner = (SondeHeapSumsOwner){ 0 };
 }
 
+/* Who has no sum of the last number keeps that: programs may map as often as they like, and numbers
+ * do not come twice. */
 void
 sonde_heap_sums_renew_owner (SondeHeapSums *self, SondeHeapSumsOwner *owner)
 {
-  owner->serial = ++self->n_serials;
+  if (owner->first > 0 && sum_at (self, owner->first - 1)->serial == owner->serial)
+    owner->serial = ++self->n_serials;
 }
 
 /* --- columns --- */
