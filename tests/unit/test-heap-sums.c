@@ -419,6 +419,25 @@ test_what_was_missed_is_made_good (void)
   side_clear (&self);
 }
 
+/* What no segment has yet is counted all the same. */
+static void
+test_events_count_before_they_are_told (void)
+{
+  SondeHeapBookProcess *process;
+  Side self;
+
+  side_init (&self, TRUE, 0);
+  process = sonde_heap_book_add_process (self.book, 10);
+  for (guint i = 1; i <= 3; i++)
+    tell (self.book, process, 10, i, i * 0x1000, 10, 1);
+  g_assert_cmpuint (sonde_heap_book_n_untold (self.book), ==, 0);
+  sonde_heap_book_turn (self.book, 2);
+  g_assert_cmpuint (sonde_heap_book_n_untold (self.book), ==, 2);
+  side_finish (&self);
+  g_assert_cmpuint (sonde_heap_book_n_untold (self.book), ==, 0);
+  side_clear (&self);
+}
+
 /* --- what they cost --- */
 
 /* Eight hours at a million events a second have as many stacks, addresses, threads and processes as
@@ -814,6 +833,8 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-sums/a-late-reader-has-them-from-the-beginning",
                    test_a_late_reader_has_sums_from_the_beginning);
   g_test_add_func ("/heap-sums/what-was-missed-is-made-good", test_what_was_missed_is_made_good);
+  g_test_add_func ("/heap-sums/events-count-before-they-are-told",
+                   test_events_count_before_they_are_told);
   g_test_add_func ("/heap-sums/memory-is-flat", test_memory_is_flat);
   g_test_add_func ("/heap-sums/stacks-without-room-count-for-callers",
                    test_stacks_without_room_count_for_callers);

@@ -474,6 +474,12 @@ sonde_heap_book_has_waiting (const SondeHeapBook *self)
   return self->n_waiting > 0;
 }
 
+guint32
+sonde_heap_book_n_untold (const SondeHeapBook *self)
+{
+  return self->sums != NULL ? sonde_heap_sums_n_untold (self->sums) : 0;
+}
+
 /* --- processes --- */
 
 SondeHeapBookProcess *

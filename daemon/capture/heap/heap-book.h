@@ -85,6 +85,9 @@ void sonde_heap_book_turn (SondeHeapBook *self, gint64 before_ns);
 /* Whether events wait. */
 gboolean sonde_heap_book_has_waiting (const SondeHeapBook *self);
 
+/* Events that sums have, and no segment yet. */
+guint32 sonde_heap_book_n_untold (const SondeHeapBook *self);
+
 /* What was told is in segments, if it is older than @before_ns; changed sums are, if none were told
  * of late. */
 void sonde_heap_book_flush (SondeHeapBook *self, gint64 before_ns);

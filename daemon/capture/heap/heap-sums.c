@@ -835,6 +835,12 @@ sonde_heap_sums_set_tree (SondeHeapSums *self, const SondeStackTree *tree)
 }
 
 guint32
+sonde_heap_sums_n_untold (const SondeHeapSums *self)
+{
+  return self->n_events;
+}
+
+guint32
 sonde_heap_sums_n_used (const SondeHeapSums *self)
 {
   return self->n_used;

@@ -1235,6 +1235,12 @@ sonde_inferiors_count (SondeInferiors *self)
     }
 }
 
+guint32
+sonde_inferiors_n_untold (const SondeInferiors *self)
+{
+  return self->parts.book != NULL ? sonde_heap_book_n_untold (self->parts.book) : 0;
+}
+
 /* Who has not said that he goes on there, and now cannot. Returns whether there was one. */
 static gboolean
 read_all_at_once (SondeInferiors *self)
