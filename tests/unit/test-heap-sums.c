@@ -8,7 +8,11 @@
 #include "client/heap/heap.h"
 #include "client/model/heap-log-reader.h"
 #include "client/model/heap-sums-reader.h"
-#include "daemon/capture/heap/heap-book.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/program/heap-writer.h"
+#include "tests/lib/recorder-fixture.h"
+#include "tests/lib/stream-summary.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 
@@ -438,6 +442,87 @@ test_events_count_before_they_are_told (void)
   side_clear (&self);
 }
 
+static void
+sink_closed (guint32 sink_id, int reason, gpointer user_data)
+{
+  g_assert_cmpint (reason, ==, 0);
+}
+
+/* Until a frame finds no room, as nobody reads. */
+static void
+fill_stream (SondeRecorder *recorder)
+{
+  g_autofree guint8 *bytes = g_malloc0 (100000);
+  guint64 n_missed = sonde_recorder_n_missed (recorder);
+
+  while (sonde_recorder_n_missed (recorder) == n_missed)
+    {
+      sonde_recorder_heap_segment (recorder, "other", bytes, 100000, 0);
+      sonde_recorder_flush (recorder);
+    }
+}
+
+static SondeHeap *
+read_stream (GByteArray *stream)
+{
+  SondeHeap *heap = new_heap ();
+  SondeReader *reader = NULL;
+  const SondeFrame *frame;
+
+  g_assert_cmpint (sonde_reader_new (stream_source, stream, &reader), ==, 0);
+  while (sonde_reader_next (reader, &frame) == 1)
+    sonde_heap_add_frame (heap, frame);
+  sonde_reader_free (reader);
+  sonde_heap_finish (heap, NULL);
+  return heap;
+}
+
+/* There is no time any more to wait for the next time that sums begin anew. */
+static void
+test_what_was_missed_before_the_end_is_made_good (void)
+{
+  const SondeMessageSink sink = { .sink_id = 1,
+                                  .kind = SONDE_SINK_STREAM,
+                                  .buffer_size_bytes = 1 << 20,
+                                  .frames = SONDE_SINK_FRAMES_ALL };
+  const SondeAsked asked
+      = { .memory = SONDE_MEMORY_ALL, .memory_detail = SONDE_MEMORY_DETAIL_SUMS };
+  g_autoptr (GByteArray) stream = g_byte_array_new ();
+  g_autoptr (SondeHeapWriter) writer = NULL;
+  RecorderFixture fixture;
+  SondeHeapBookProcess *process;
+  SondeHeap *heap;
+  int fds[2];
+
+  recorder_fixture_init (&fixture, sink_closed, NULL);
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  g_assert_cmpint (sonde_recorder_add_sink (fixture.recorder, fds[0], &sink), ==, 0);
+  writer = sonde_heap_writer_new (fixture.recorder, &asked);
+  process = sonde_heap_book_add_process (sonde_heap_writer_book (writer), 10);
+  for (guint i = 1; i <= 3; i++)
+    {
+      tell (sonde_heap_writer_book (writer), process, 10, i, i * 0x1000, 10, i);
+      if (i == 3)
+        break;
+      fill_stream (fixture.recorder);
+      sonde_heap_writer_turn (writer, i, (100 + i) * SECOND_NS);
+    }
+  stream_receive (fds[1], stream);
+  sonde_recorder_flush (fixture.recorder);
+  sonde_heap_writer_end (writer);
+  sonde_recorder_finish (fixture.recorder, NULL);
+  while (!stream_receive (fds[1], stream))
+    g_main_context_iteration (NULL, FALSE);
+  heap = read_stream (stream);
+
+  g_assert_cmpuint (sonde_heap_sums_reader_counts (heap->sums)->header.n_allocated, ==, 3);
+  g_assert_cmpuint (sonde_heap_sums_reader_n_sums (heap->sums), ==, 3);
+  g_assert_cmpuint ((guint64) heap->tracker->totals.amounts[SONDE_HEAP_LEFT].bytes, ==, 30);
+  sonde_heap_free (heap);
+  recorder_fixture_clear (&fixture);
+  sonde_clear_fd (&fds[1]);
+}
+
 /* --- what they cost --- */
 
 /* Eight hours at a million events a second have as many stacks, addresses, threads and processes as
@@ -833,6 +918,8 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-sums/a-late-reader-has-them-from-the-beginning",
                    test_a_late_reader_has_sums_from_the_beginning);
   g_test_add_func ("/heap-sums/what-was-missed-is-made-good", test_what_was_missed_is_made_good);
+  g_test_add_func ("/heap-sums/what-was-missed-before-the-end-is-made-good",
+                   test_what_was_missed_before_the_end_is_made_good);
   g_test_add_func ("/heap-sums/events-count-before-they-are-told",
                    test_events_count_before_they_are_told);
   g_test_add_func ("/heap-sums/memory-is-flat", test_memory_is_flat);
