@@ -8,7 +8,11 @@
 #include "client/heap/heap.h"
 #include "client/model/heap-log-reader.h"
 #include "client/model/heap-sums-reader.h"
-#include "daemon/capture/heap/heap-book.h"
+#include "base/fd.h"
+#include "daemon/base/socket.h"
+#include "daemon/capture/program/heap-writer.h"
+#include "tests/lib/recorder-fixture.h"
+#include "tests/lib/stream-summary.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 
@@ -299,6 +303,35 @@ test_children_inherit (void)
   side_clear (&self);
 }
 
+/* A child that executes a program has nothing of its parent's any more, whether it was told of the
+ * fork by then or not; nor has who gets its pid. */
+static void
+test_programs_that_are_executed_inherit_nothing (void)
+{
+  for (guint is_waiting = 0; is_waiting < 2; is_waiting++)
+    {
+      SondeHeapBookProcess *parent, *executed;
+      Side self;
+
+      side_init (&self, TRUE, 0);
+      parent = sonde_heap_book_add_process (self.book, 10);
+      tell (self.book, parent, 10, 1, 0x1000, 10, 1);
+      sonde_heap_book_fork (self.book, 10, 20, 1000);
+      if (!is_waiting)
+        sonde_heap_book_turn (self.book, 2000);
+      sonde_heap_book_end_program (self.book, 20);
+      executed = sonde_heap_book_add_process (self.book, 20);
+      tell (self.book, executed, 20, 3000, 0x5000, 64, 2);
+      sonde_heap_book_turn (self.book, G_MAXINT64);
+      sonde_heap_book_end_process (self.book, executed);
+      side_finish (&self);
+
+      g_assert_cmpuint (header_of (&self)->inherited.blocks, ==, 0);
+      g_assert_cmpuint (header_of (&self)->left.bytes, ==, 64);
+      side_clear (&self);
+    }
+}
+
 static void
 test_addresses_that_mean_something_else_have_other_sums (void)
 {
@@ -388,6 +421,106 @@ test_what_was_missed_is_made_good (void)
   g_assert_cmpuint (counts->log.n_told, <, counts->log.n_events);
   g_assert_cmpuint ((guint64) heap->tracker->totals.amounts[SONDE_HEAP_LEFT].bytes, ==, 40);
   side_clear (&self);
+}
+
+/* What no segment has yet is counted all the same. */
+static void
+test_events_count_before_they_are_told (void)
+{
+  SondeHeapBookProcess *process;
+  Side self;
+
+  side_init (&self, TRUE, 0);
+  process = sonde_heap_book_add_process (self.book, 10);
+  for (guint i = 1; i <= 3; i++)
+    tell (self.book, process, 10, i, i * 0x1000, 10, 1);
+  g_assert_cmpuint (sonde_heap_book_n_untold (self.book), ==, 0);
+  sonde_heap_book_turn (self.book, 2);
+  g_assert_cmpuint (sonde_heap_book_n_untold (self.book), ==, 2);
+  side_finish (&self);
+  g_assert_cmpuint (sonde_heap_book_n_untold (self.book), ==, 0);
+  side_clear (&self);
+}
+
+static void
+sink_closed (guint32 sink_id, int reason, gpointer user_data)
+{
+  g_assert_cmpint (reason, ==, 0);
+}
+
+/* Until a frame finds no room, as nobody reads. */
+static void
+fill_stream (SondeRecorder *recorder)
+{
+  g_autofree guint8 *bytes = g_malloc0 (100000);
+  guint64 n_missed = sonde_recorder_n_missed (recorder);
+
+  while (sonde_recorder_n_missed (recorder) == n_missed)
+    {
+      sonde_recorder_heap_segment (recorder, "other", bytes, 100000, 0);
+      sonde_recorder_flush (recorder);
+    }
+}
+
+static SondeHeap *
+read_stream (GByteArray *stream)
+{
+  SondeHeap *heap = new_heap ();
+  SondeReader *reader = NULL;
+  const SondeFrame *frame;
+
+  g_assert_cmpint (sonde_reader_new (stream_source, stream, &reader), ==, 0);
+  while (sonde_reader_next (reader, &frame) == 1)
+    sonde_heap_add_frame (heap, frame);
+  sonde_reader_free (reader);
+  sonde_heap_finish (heap, NULL);
+  return heap;
+}
+
+/* There is no time any more to wait for the next time that sums begin anew. */
+static void
+test_what_was_missed_before_the_end_is_made_good (void)
+{
+  const SondeMessageSink sink = { .sink_id = 1,
+                                  .kind = SONDE_SINK_STREAM,
+                                  .buffer_size_bytes = 1 << 20,
+                                  .frames = SONDE_SINK_FRAMES_ALL };
+  const SondeAsked asked
+      = { .memory = SONDE_MEMORY_ALL, .memory_detail = SONDE_MEMORY_DETAIL_SUMS };
+  g_autoptr (GByteArray) stream = g_byte_array_new ();
+  g_autoptr (SondeHeapWriter) writer = NULL;
+  RecorderFixture fixture;
+  SondeHeapBookProcess *process;
+  SondeHeap *heap;
+  int fds[2];
+
+  recorder_fixture_init (&fixture, sink_closed, NULL);
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  g_assert_cmpint (sonde_recorder_add_sink (fixture.recorder, fds[0], &sink), ==, 0);
+  writer = sonde_heap_writer_new (fixture.recorder, &asked);
+  process = sonde_heap_book_add_process (sonde_heap_writer_book (writer), 10);
+  for (guint i = 1; i <= 3; i++)
+    {
+      tell (sonde_heap_writer_book (writer), process, 10, i, i * 0x1000, 10, i);
+      if (i == 3)
+        break;
+      fill_stream (fixture.recorder);
+      sonde_heap_writer_turn (writer, i, (100 + i) * SECOND_NS);
+    }
+  stream_receive (fds[1], stream);
+  sonde_recorder_flush (fixture.recorder);
+  sonde_heap_writer_end (writer);
+  sonde_recorder_finish (fixture.recorder, NULL);
+  while (!stream_receive (fds[1], stream))
+    g_main_context_iteration (NULL, FALSE);
+  heap = read_stream (stream);
+
+  g_assert_cmpuint (sonde_heap_sums_reader_counts (heap->sums)->header.n_allocated, ==, 3);
+  g_assert_cmpuint (sonde_heap_sums_reader_n_sums (heap->sums), ==, 3);
+  g_assert_cmpuint ((guint64) heap->tracker->totals.amounts[SONDE_HEAP_LEFT].bytes, ==, 30);
+  sonde_heap_free (heap);
+  recorder_fixture_clear (&fixture);
+  sonde_clear_fd (&fds[1]);
 }
 
 /* --- what they cost --- */
@@ -525,6 +658,44 @@ test_stacks_of_the_past_are_forgotten (void)
   g_assert_cmpuint (sonde_heap_book_losses (self.book).n_cut, ==, 0);
   g_assert_cmpuint (header_of (&self)->live.bytes, ==, PROCESSES * 100);
   g_assert_cmpuint (header_of (&self)->left.blocks, ==, PROCESSES * STACKS);
+  side_clear (&self);
+}
+
+/* One program that has nearly all of the tree: there is nothing to forget, however often it is
+ * looked. */
+static void
+test_stacks_that_somebody_has_are_not_looked_at_again_and_again (void)
+{
+  enum
+  {
+    STACKS = 220000,
+    DEPTH = 5,
+  };
+  SondeHeapBookProcess *process;
+  uint64_t seed;
+  Side self;
+
+  side_init (&self, TRUE, 0);
+  g_clear_pointer (&self.heap, sonde_heap_free);
+  process = sonde_heap_book_add_process (self.book, 1);
+  for (guint i = 0; i < STACKS; i++)
+    {
+      guint64 addrs[DEPTH];
+      SondeHeapBookEvent event
+          = { .time_ns = i, .address = 0x1000 * ((guint64) i + 1), .size_bytes = 8, .tid = 1 };
+
+      for (guint j = 0; j < DEPTH; j++)
+        addrs[j] = 0x100000 + i;
+      event.node = sonde_heap_book_add_stack (self.book, i + 1, addrs, DEPTH);
+      sonde_heap_book_add (self.book, process, &event);
+    }
+  sonde_heap_book_turn (self.book, STACKS);
+  sonde_heap_book_flush (self.book, STACKS);
+  seed = sonde_heap_book_seed (self.book);
+  for (guint i = 0; i < 20; i++)
+    sonde_heap_book_flush (self.book, STACKS + i);
+  g_assert_cmpuint (sonde_heap_book_seed (self.book), ==, seed);
+  g_assert_cmpuint (sonde_heap_book_losses (self.book).n_cut, >, 0);
   side_clear (&self);
 }
 
@@ -740,16 +911,24 @@ main (int argc, char **argv)
   g_test_add_func ("/heap-sums/of-samples-are-estimates", test_sums_of_samples_are_estimates);
   g_test_add_func ("/heap-sums/of-ended-processes-stay", test_ended_processes_leave_their_sums);
   g_test_add_func ("/heap-sums/children-inherit", test_children_inherit);
+  g_test_add_func ("/heap-sums/programs-that-are-executed-inherit-nothing",
+                   test_programs_that_are_executed_inherit_nothing);
   g_test_add_func ("/heap-sums/addresses-that-mean-something-else",
                    test_addresses_that_mean_something_else_have_other_sums);
   g_test_add_func ("/heap-sums/a-late-reader-has-them-from-the-beginning",
                    test_a_late_reader_has_sums_from_the_beginning);
   g_test_add_func ("/heap-sums/what-was-missed-is-made-good", test_what_was_missed_is_made_good);
+  g_test_add_func ("/heap-sums/what-was-missed-before-the-end-is-made-good",
+                   test_what_was_missed_before_the_end_is_made_good);
+  g_test_add_func ("/heap-sums/events-count-before-they-are-told",
+                   test_events_count_before_they_are_told);
   g_test_add_func ("/heap-sums/memory-is-flat", test_memory_is_flat);
   g_test_add_func ("/heap-sums/stacks-without-room-count-for-callers",
                    test_stacks_without_room_count_for_callers);
   g_test_add_func ("/heap-sums/stacks-of-the-past-are-forgotten",
                    test_stacks_of_the_past_are_forgotten);
+  g_test_add_func ("/heap-sums/stacks-that-somebody-has-are-not-looked-at-again-and-again",
+                   test_stacks_that_somebody_has_are_not_looked_at_again_and_again);
   g_test_add_func ("/heap-sums/refuses-what-cannot-be", test_refuses_what_cannot_be);
   g_test_add_func ("/heap-sums/refuses-stacks-and-values-that-cannot-be",
                    test_refuses_stacks_and_values_that_cannot_be);

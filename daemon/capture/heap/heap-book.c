@@ -10,8 +10,10 @@
 #define MAX_ANCESTORS 16    /* in which a freed block is looked for */
 #define MAX_PARENTS   65536 /* children whose parent is known */
 
-/* Nodes of stacks that nobody has any more are forgotten when there are so many. */
+/* Nodes of stacks that nobody has any more are forgotten when there are so many, and this part of
+ * the sums is gone since the last time: what somebody has stays, and all of it is told again. */
 #define MANY_NODES (SONDE_HEAP_LOG_MAX_NODES / 4 * 3)
+#define PART_GONE  8
 
 /* Of what waits, in the place of a thread: at its time a process has forked the child whose number
  * is the address. */
@@ -72,6 +74,7 @@ struct SondeHeapBook
   GHashTable *inheriting; /* pid → SondeHeapSumsAmount, of children that told nothing yet */
   uint64_t n_forgets;     /* how often nodes became others */
   guint many_nodes;
+  guint64 n_gone; /* sums, by the last time that they did */
 };
 
 static void
@@ -498,6 +501,12 @@ sonde_heap_book_has_waiting (const SondeHeapBook *self)
   return self->n_waiting > 0;
 }
 
+guint32
+sonde_heap_book_n_untold (const SondeHeapBook *self)
+{
+  return self->sums != NULL ? sonde_heap_sums_n_untold (self->sums) : 0;
+}
+
 /* --- processes --- */
 
 SondeHeapBookProcess *
@@ -520,6 +529,13 @@ sonde_heap_book_has_process (const SondeHeapBook *self, int32_t pid)
   return g_hash_table_contains (self->processes, GINT_TO_POINTER (pid));
 }
 
+/* Whether it tells what @pid has of its parent. */
+static gboolean
+is_fork_of (const Waiting *event, int32_t pid)
+{
+  return event->thread == FORKS && (int32_t) event->address == pid;
+}
+
 static void
 forget_block (uint64_t number, gpointer sums)
 {
@@ -538,7 +554,7 @@ sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *process)
     {
       const Waiting *event = &self->waiting[i];
 
-      if (event->process == process)
+      if (event->process == process || is_fork_of (event, process->pid))
         apply (self, event);
       else
         self->waiting[n_left++] = *event;
@@ -592,6 +608,21 @@ sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid)
         sonde_heap_book_end_process (self, at);
       at = older;
     }
+}
+
+void
+sonde_heap_book_end_program (SondeHeapBook *self, int32_t pid)
+{
+  const gpointer key = GINT_TO_POINTER (pid);
+  guint n_left = 0;
+
+  g_hash_table_remove (self->inheriting, key);
+  if (self->sums == NULL || !g_hash_table_contains (self->parents, key))
+    return;
+  for (guint i = 0; i < self->n_waiting; i++)
+    if (!is_fork_of (&self->waiting[i], pid))
+      self->waiting[n_left++] = self->waiting[i];
+  self->n_waiting = n_left;
 }
 
 void
@@ -684,7 +715,17 @@ forget_stacks (SondeHeapBook *self, gint64 now_ns)
   self->tree = tree;
   sonde_table_clear (&self->stacks);
   self->n_forgets++;
+  self->n_gone = sonde_heap_sums_n_gone (self->sums);
   self->many_nodes = MAX (MANY_NODES, (SONDE_HEAP_LOG_MAX_NODES + tree->nodes->len) / 2);
+}
+
+/* Whether much of the tree may be nobody's. */
+static gboolean
+has_past (const SondeHeapBook *self)
+{
+  return self->tree->nodes->len >= self->many_nodes
+         && sonde_heap_sums_n_gone (self->sums) - self->n_gone
+                > sonde_heap_sums_n_used (self->sums) / PART_GONE;
 }
 
 void
@@ -693,7 +734,7 @@ sonde_heap_book_flush (SondeHeapBook *self, gint64 before_ns)
   if (self->sums != NULL)
     {
       sonde_heap_sums_flush (self->sums, before_ns);
-      if (before_ns != G_MAXINT64 && self->tree->nodes->len >= self->many_nodes)
+      if (before_ns != G_MAXINT64 && has_past (self))
         forget_stacks (self, before_ns);
     }
   else if (sonde_heap_log_since_ns (self->log) < before_ns)

@@ -60,6 +60,8 @@ void sonde_heap_book_end_process (SondeHeapBook *self, SondeHeapBookProcess *pro
 void sonde_heap_book_leave_process (SondeHeapBook *self, SondeHeapBookProcess *process);
 /* Programs of @pid that were left are over, too. */
 void sonde_heap_book_end_left (SondeHeapBook *self, int32_t pid);
+/* Whoever @pid is next, or executes, has nothing of a parent's. Behind the ends of its programs. */
+void sonde_heap_book_end_program (SondeHeapBook *self, int32_t pid);
 /* @child begins with the blocks that @parent has at @time_ns. */
 void sonde_heap_book_fork (SondeHeapBook *self, int32_t parent, int32_t child, gint64 time_ns);
 /* Addresses of @pid mean something else from now on. */
@@ -82,6 +84,9 @@ void sonde_heap_book_add (SondeHeapBook *self,
 void sonde_heap_book_turn (SondeHeapBook *self, gint64 before_ns);
 /* Whether events wait. */
 gboolean sonde_heap_book_has_waiting (const SondeHeapBook *self);
+
+/* Events that sums have, and no segment yet. */
+guint32 sonde_heap_book_n_untold (const SondeHeapBook *self);
 
 /* What was told is in segments, if it is older than @before_ns; changed sums are, if none were told
  * of late. */

@@ -58,6 +58,7 @@ struct SondeHeapSums
   uint32_t n_serials;
   uint64_t n_ids;
   guint64 n_cut;
+  guint64 n_gone;
   GPtrArray *blocks; /* pieces of Block */
   guint32 n_blocks;
   guint32 free_blocks; /* + 1 */
@@ -465,10 +466,13 @@ sonde_heap_sums_end_owner (SondeHeapSums *self,
   *owner = (SondeHeapSumsOwner){ 0 };
 }
 
+/* Who has no sum of the last number keeps that: programs may map as often as they like, and numbers
+ * do not come twice. */
 void
 sonde_heap_sums_renew_owner (SondeHeapSums *self, SondeHeapSumsOwner *owner)
 {
-  owner->serial = ++self->n_serials;
+  if (owner->first > 0 && sum_at (self, owner->first - 1)->serial == owner->serial)
+    owner->serial = ++self->n_serials;
 }
 
 /* --- columns --- */
@@ -706,6 +710,7 @@ free_sum (SondeHeapSums *self, guint32 index)
 
   self->n_used--;
   self->n_over--;
+  self->n_gone++;
   *sum = (Sum){ .next = self->free_sums };
   self->free_sums = index + 1;
 }
@@ -827,6 +832,24 @@ void
 sonde_heap_sums_set_tree (SondeHeapSums *self, const SondeStackTree *tree)
 {
   self->tree = tree;
+}
+
+guint32
+sonde_heap_sums_n_untold (const SondeHeapSums *self)
+{
+  return self->n_events;
+}
+
+guint32
+sonde_heap_sums_n_used (const SondeHeapSums *self)
+{
+  return self->n_used;
+}
+
+guint64
+sonde_heap_sums_n_gone (const SondeHeapSums *self)
+{
+  return self->n_gone;
 }
 
 guint64

@@ -99,5 +99,10 @@ void sonde_heap_sums_foreach_node (SondeHeapSums *self,
                                    uint32_t (*func) (uint32_t node, gpointer user_data),
                                    gpointer user_data);
 void sonde_heap_sums_set_tree (SondeHeapSums *self, const SondeStackTree *tree);
+/* Events that are added up, and in no segment yet. */
+guint32 sonde_heap_sums_n_untold (const SondeHeapSums *self);
+/* Sums, and those that were told for the last time and are no more. */
+guint32 sonde_heap_sums_n_used (const SondeHeapSums *self);
+guint64 sonde_heap_sums_n_gone (const SondeHeapSums *self);
 /* Sums of stacks that had no room, and count for callers. */
 guint64 sonde_heap_sums_n_cut (const SondeHeapSums *self);

@@ -1151,6 +1151,8 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
       if (inferior->gone_ns == 0)
         inferior->gone_ns = sonde_stream_now_ns ();
     }
+  if (self->parts.book != NULL)
+    sonde_heap_book_end_program (self->parts.book, pid);
 }
 
 void
@@ -1231,6 +1233,12 @@ sonde_inferiors_count (SondeInferiors *self)
       self->n_logs_left_out = 0;
       sonde_recorder_warn (self->parts.recorder, text);
     }
+}
+
+guint32
+sonde_inferiors_n_untold (const SondeInferiors *self)
+{
+  return self->parts.book != NULL ? sonde_heap_book_n_untold (self->parts.book) : 0;
 }
 
 /* Who has not said that he goes on there, and now cannot. Returns whether there was one. */

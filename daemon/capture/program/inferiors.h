@@ -78,6 +78,8 @@ void sonde_inferiors_reader_comes (SondeInferiors *self);
 void sonde_inferiors_settle (SondeInferiors *self);
 /* About once a second: what programs say that they lost. */
 void sonde_inferiors_count (SondeInferiors *self);
+/* Events that were taken, and are in frames of some seconds from now. */
+guint32 sonde_inferiors_n_untold (const SondeInferiors *self);
 
 /* The end of the session: programs make no more events. Then turns until nothing is left, or what
  * is left is of programs that go on all the same, or @is_urgent, whatever readers can take; then it

@@ -343,8 +343,14 @@ sonde_dispatch_end (SondeWorkerSession *self)
 void
 sonde_dispatch_sum (const SondeWorkerSession *self, guint64 values[SONDE_N_STATISTICS])
 {
+  SondeTally tally = self->tally;
+
+  /* Recorded, though those who watch have to wait for the next sums. */
+  if (self->inferiors != NULL)
+    sonde_tally_event (&tally, SONDE_LEDGER_EVENTS_RECORDED,
+                       sonde_inferiors_n_untold (self->inferiors));
   for (guint i = 0; i < SONDE_N_STATISTICS; i++)
-    values[i] = self->tally.values[i];
+    values[i] = tally.values[i];
   sonde_recorder_sum (self->recorder, values);
   values[SONDE_STATISTIC_LATE] = sonde_rings_n_late (self->rings);
   values[SONDE_STATISTIC_RING_BYTES] = sonde_rings_size (self->rings);
