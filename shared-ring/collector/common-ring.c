@@ -511,6 +511,19 @@ try_each (SondeCommonRing *self, size_t size_bytes)
   return result == -ENOBUFS ? -EBUSY : result;
 }
 
+/* The profiler may have no use for the event any more, while who has taken the ring gets no
+ * processor. Returns: -ECHILD, -EAGAIN, or 0 */
+static int
+find_why_not (const SondeCommonRing *self)
+{
+  uint32_t pause
+      = self->pause_word != NULL ? sonde_ring_load_relaxed (self->pause_word) : SONDE_RING_RUNS;
+
+  if (pause == SONDE_RING_IS_LEFT)
+    return -ECHILD;
+  return pause != SONDE_RING_RUNS ? -EAGAIN : 0;
+}
+
 /* Until others are through with their copies, or with their waits for room. */
 static int
 try_again (SondeCommonRing *self, size_t size_bytes)
@@ -519,6 +532,7 @@ try_again (SondeCommonRing *self, size_t size_bytes)
   int64_t patience_ns = sonde_ring_writer_patience_ns (writer_of (&slots[self->home]));
   int64_t now_ns = sonde_ring_now_ns ();
   int64_t deadline_ns = now_ns + PATIENCE_NS;
+  int why_not;
   int r = -EBUSY;
 
   if (patience_ns > INT64_C (1000) * SONDE_RING_FAIR_WAIT_US)
@@ -530,6 +544,8 @@ try_again (SondeCommonRing *self, size_t size_bytes)
     {
       rest (&step);
       r = try_each (self, size_bytes);
+      if (r == -EBUSY && (why_not = find_why_not (self)) < 0)
+        r = why_not;
       now_ns = sonde_ring_now_ns ();
     }
   if (r == -EBUSY)

@@ -525,6 +525,39 @@ waits_for_who_is_kept_off_its_processor (void)
   g_assert_cmpuint (pinned.n_lost, ==, 0);
 }
 
+static gpointer
+leave_soon (gpointer data)
+{
+  g_usleep (200000);
+  sonde_ring_reader_leave (profiler.readers[0]);
+  return NULL;
+}
+
+/* Who has taken the ring gets no processor, but the session is over. */
+static void
+waits_for_nobody_behind_the_end (void)
+{
+  const struct sigaction action = { .sa_handler = hold };
+  SondeCommonRing pinned = { 0 };
+  SondeControlRingAnswer answer;
+  pthread_t filler;
+  GThread *other;
+
+  begin (1, 1000000);
+  g_assert_cmpint (sigaction (SIGUSR1, &action, NULL), ==, 0);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, profiler.link), ==, 0);
+  g_assert_cmpint (pipe2 (held.entered, O_CLOEXEC), ==, 0);
+  g_assert_cmpint (pipe2 (held.released, O_CLOEXEC), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&held.ring, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (sonde_common_ring_join (&pinned, SONDE_PRODUCER_APPLICATION, &answer), ==, 0);
+  g_assert_cmpint (pthread_create (&filler, NULL, fill_ring, NULL), ==, 0);
+
+  wait_until_held (filler);
+  other = g_thread_new ("leave", leave_soon, NULL);
+  g_assert_cmpint (make_event (&pinned, 2, 2), ==, -ECHILD);
+  g_thread_join (other);
+}
+
 /* Full rings, an event in an event, impossible lengths, the last events of a thread. */
 static void
 counts_what_it_loses (void)
@@ -667,6 +700,7 @@ main (int argc, char **argv)
     { "/common-ring/goes-round-a-ring-that-stays-taken", goes_round_a_ring_that_stays_taken },
     { "/common-ring/waits-for-who-is-kept-off-its-processor",
       waits_for_who_is_kept_off_its_processor },
+    { "/common-ring/waits-for-nobody-behind-the-end", waits_for_nobody_behind_the_end },
     { "/common-ring/moves-to-the-next-ring-what-means-the-same-there",
       moves_to_the_next_ring_what_means_the_same_there },
     { "/common-ring/gives-a-child-rings-of-its-own", gives_a_child_rings_of_its_own },

@@ -409,6 +409,37 @@ check_stop (void)
   worker_clear (&worker);
 }
 
+/* A thread is in the middle of an event as its ring is looked at for the last time. */
+static void
+check_stop_amid_an_event (void)
+{
+  SondeFrameOrigin origin = { program_now_ns (), 0, getpid () };
+  Worker worker = { 0 };
+  Program program;
+  guint64 n_frames;
+  SondeRingLosses losses;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  g_assert_cmpint (program_mark (&program, "before"), ==, 0);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  g_assert_cmpint (sonde_writer_add_mark (sonde_ring_writer_frames (program.writer), &origin, 1,
+                                          "group", "amid", "message"),
+                   ==, 0);
+  g_assert_true (sonde_inferiors_drain (worker.session->inferiors, FALSE));
+  sonde_ring_writer_commit (program.writer);
+  sonde_inferiors_end (worker.session->inferiors);
+  summary = worker_finish (&worker);
+  sonde_ring_writer_count (program.writer, &n_frames, &losses);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (losses.lost_events, ==, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING], ==, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 2);
+  program_close (&program, FALSE);
+  worker_clear (&worker);
+}
+
 #define N_LEFT 600000
 
 /* A session whose Stop was answered while nobody took what is left in rings, which becomes many
@@ -715,6 +746,7 @@ main (int argc, char *argv[])
   TEST ("nothing-is-told-of-a-program-of-somebody-else", check_foreigner);
   TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
+  TEST ("a-stop-takes-what-a-thread-is-just-writing", check_stop_amid_an_event);
   TEST ("a-stop-is-answered-before-readers-have-all", check_stop_of_the_slow);
   TEST ("a-stop-calls-nobody-back-who-was-left", check_stop_behind_a_leaver);
   TEST ("a-stop-says-what-a-slow-reader-misses", check_stop_of_the_very_slow);

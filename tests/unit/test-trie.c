@@ -1019,13 +1019,13 @@ clear_hostile (Hostile *hostile)
 static SondeTrieNode *
 node_of (Hostile *hostile, guint i)
 {
-  return (SondeTrieNode *) (hostile->slabs[SONDE_TRIE_NODES] + 1) + i;
+  return (SondeTrieNode *) (gpointer) (hostile->slabs[SONDE_TRIE_NODES] + 1) + i;
 }
 
 static SondeTrieTiming *
 timing_of (Hostile *hostile, guint i)
 {
-  return (SondeTrieTiming *) (hostile->slabs[SONDE_TRIE_TIMINGS] + 1) + i;
+  return (SondeTrieTiming *) (gpointer) (hostile->slabs[SONDE_TRIE_TIMINGS] + 1) + i;
 }
 
 static guint32 *

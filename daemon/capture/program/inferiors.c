@@ -203,6 +203,68 @@ ensure_inferior (SondeInferiors *self, pid_t pid, guint64 peer)
   return inferior;
 }
 
+/* --- what rings have --- */
+
+/* Takes frames until the turn's budget is used up. One that waits for room gets it at once.
+ * Returns: how many bytes that were */
+static gsize
+take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
+{
+  gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
+  gsize before_bytes = sonde_ring_reader_fill (ring->reader);
+  gint64 until_us = g_get_monotonic_time () + BUDGET_US;
+  const SondeShortEvent *event;
+  const SondeFrame *frame;
+
+  for (guint n = 1; (n % FRAMES_A_LOOK != 0 || g_get_monotonic_time () < until_us)
+                    && sonde_ring_reader_next_short (ring->reader, &frame, &event) == 1;
+       n++)
+    {
+      gint64 time_ns = frame != NULL ? frame->time_ns : event->time_ns;
+
+      ring->taken_ns = MAX (ring->taken_ns, MIN (time_ns, now));
+      /* Rings of such events are paused by themselves. */
+      if (frame == NULL)
+        sonde_frame_adopter_adopt_short (self->adopter, ring->inferior, ring->reader, event, now);
+      else if (is_refused)
+        sonde_frame_adopter_refuse (self->adopter, frame);
+      else
+        sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
+      sonde_ring_reader_release_piece (ring->reader);
+    }
+  sonde_ring_reader_release (ring->reader);
+  before_bytes -= sonde_ring_reader_fill (ring->reader);
+  ring->mark_bytes -= MIN (ring->mark_bytes, before_bytes);
+  return before_bytes;
+}
+
+/* Whether readers can take a budget more. */
+static gboolean
+has_room (SondeInferiors *self)
+{
+  if (sonde_recorder_has_room (self->parts.recorder))
+    return TRUE;
+  sonde_recorder_flush (self->parts.recorder);
+  return sonde_recorder_has_room (self->parts.recorder);
+}
+
+/* A thread that was in the middle of an event as its ring was looked at for the last time has put
+ * it there since then, and counts no loss: takes that, too. @counts: before; (inout): with it. What
+ * comes still later is of no session. */
+static void
+take_late (SondeInferiors *self, ProgramRing *ring, SondeRingCounts *counts)
+{
+  SondeRingCounts after;
+
+  if (counts->produced - counts->claimed.lost_events <= counts->frames
+      || sonde_ring_reader_fill (ring->reader) > 0 || !has_room (self)
+      || sonde_ring_reader_begin (ring->reader, BUDGET_BYTES) < 0)
+    return;
+  take_frames (self, ring, sonde_stream_now_ns ());
+  sonde_ring_reader_count (ring->reader, &after);
+  counts->frames = after.frames;
+}
+
 /* --- what rings lost --- */
 
 static gboolean
@@ -263,7 +325,12 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
   guint64 lost, grown;
 
   sonde_ring_reader_count (ring->reader, &counts);
-  lost = is_over ? counts.produced - counts.frames : counts.claimed.lost_events;
+  lost = counts.claimed.lost_events;
+  if (is_over)
+    {
+      take_late (self, ring, &counts);
+      lost += MAX (counts.produced - lost, counts.frames) - counts.frames;
+    }
   if (lost > n_possible && !ring->has_lied)
     {
       ring->has_lied = TRUE;
@@ -370,49 +437,6 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
 }
 
 /* --- turns of rings --- */
-
-/* Takes frames until the turn's budget is used up. One that waits for room gets it at once.
- * Returns: how many bytes that were */
-static gsize
-take_frames (SondeInferiors *self, ProgramRing *ring, gint64 now)
-{
-  gboolean is_refused = self->is_paused && !sonde_ring_reader_has_doorbell (ring->reader);
-  gsize before_bytes = sonde_ring_reader_fill (ring->reader);
-  gint64 until_us = g_get_monotonic_time () + BUDGET_US;
-  const SondeShortEvent *event;
-  const SondeFrame *frame;
-
-  for (guint n = 1; (n % FRAMES_A_LOOK != 0 || g_get_monotonic_time () < until_us)
-                    && sonde_ring_reader_next_short (ring->reader, &frame, &event) == 1;
-       n++)
-    {
-      gint64 time_ns = frame != NULL ? frame->time_ns : event->time_ns;
-
-      ring->taken_ns = MAX (ring->taken_ns, MIN (time_ns, now));
-      /* Rings of such events are paused by themselves. */
-      if (frame == NULL)
-        sonde_frame_adopter_adopt_short (self->adopter, ring->inferior, ring->reader, event, now);
-      else if (is_refused)
-        sonde_frame_adopter_refuse (self->adopter, frame);
-      else
-        sonde_frame_adopter_adopt (self->adopter, ring->inferior, frame, now);
-      sonde_ring_reader_release_piece (ring->reader);
-    }
-  sonde_ring_reader_release (ring->reader);
-  before_bytes -= sonde_ring_reader_fill (ring->reader);
-  ring->mark_bytes -= MIN (ring->mark_bytes, before_bytes);
-  return before_bytes;
-}
-
-/* Whether readers can take a budget more. */
-static gboolean
-has_room (SondeInferiors *self)
-{
-  if (sonde_recorder_has_room (self->parts.recorder))
-    return TRUE;
-  sonde_recorder_flush (self->parts.recorder);
-  return sonde_recorder_has_room (self->parts.recorder);
-}
 
 /* Its process is over, or executes another program: takes all that is left in rings made before
  * @before_ns, and closes them. @is_urgent: whether readers can take it or not. Returns FALSE if
