@@ -18,6 +18,12 @@
 #define MAX_TOLD_FILES    64        /* whose refusal is told, each once */
 #define MAX_TOLD_PATH     1024      /* bytes */
 
+typedef struct
+{
+  SondeMessageFileRequest file;
+  int status;
+} Refusal;
+
 struct SondeTracker
 {
   SondeProcessTable *processes;
@@ -32,6 +38,7 @@ struct SondeTracker
   GHashTable *file_requests;    /* and those for files by file */
   gboolean has_failed;          /* a file could not be had */
   GHashTable *told_files;       /* paths, owned: whose refusal was told */
+  GArray *untold;               /* Refusal: of files that no record was followed of yet */
   GHashTable *stuck;            /* pids of processes that could not be looked at in time */
   gboolean hides_others;
   gint64 asked_ns; /* the MAP record that waits, or waited last: its time and place */
@@ -81,6 +88,7 @@ sonde_tracker_new (SondeProcessTable *processes,
   self->file_requests = g_hash_table_new (hash_file, same_file);
   self->stuck = g_hash_table_new (NULL, NULL);
   self->told_files = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->untold = g_array_new (FALSE, FALSE, sizeof (Refusal));
 
   return self;
 }
@@ -96,6 +104,7 @@ sonde_tracker_free (SondeTracker *self)
   g_hash_table_unref (self->requests);
   g_hash_table_unref (self->stuck);
   g_hash_table_unref (self->told_files);
+  g_array_unref (self->untold);
   g_free (self);
 }
 
@@ -335,6 +344,83 @@ is_shut (const SondeProcess *process)
   return sonde_process_flag (process, SONDE_PROCESS_FLAG_CLOSED | SONDE_PROCESS_FLAG_HIDDEN);
 }
 
+static const char *
+reason_of (int status)
+{
+  switch (status)
+    {
+    case EACCES:
+      return "it is on none of the file systems whose files are opened, for it may ask other "
+             "programs";
+    case ENOEXEC:
+      return "it is no program or library";
+    default:
+      return g_strerror (status);
+    }
+}
+
+/* Stacks end in such a file, and somebody will want to know why. Its path stands in the stream
+ * anyway, unless the process is not for this session. What the broker had no time for says nothing
+ * of the file, which is asked for again in a second. A file that was asked for as its record came
+ * waits for that to be followed. */
+static void
+tell_refused (SondeTracker *self, const SondeMessageFileRequest *file, int status)
+{
+  SondeProcess *process = sonde_process_table_find (self->processes, file->pid);
+  const SondeProcessMapping *mapping = NULL;
+  const Refusal refusal = { *file, status };
+  g_autofree char *cut = NULL;
+  g_autofree char *path = NULL;
+  g_autofree char *text = NULL;
+
+  if (status == EAGAIN || status == ETIMEDOUT)
+    return;
+  if (process != NULL
+      && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN | SONDE_PROCESS_FLAG_CLOSED))
+    mapping = sonde_process_find_mapping (self->processes, process, file->start);
+  if (mapping == NULL || mapping->file.inode != file->inode)
+    {
+      /* Some records never are: their process was hidden, or ended. */
+      if (self->untold->len == MAX_TOLD_FILES)
+        g_array_remove_index (self->untold, 0);
+      g_array_append_val (self->untold, refusal);
+      return;
+    }
+  if (g_hash_table_size (self->told_files) > MAX_TOLD_FILES)
+    return;
+  cut = g_strndup (mapping->path, MAX_TOLD_PATH);
+  path = g_strescape (cut, NULL);
+  if (g_hash_table_contains (self->told_files, path))
+    return;
+  if (g_hash_table_size (self->told_files) == MAX_TOLD_FILES)
+    text = g_strdup_printf ("More than %d files could not be read for unwind data and names: those "
+                            "that follow are not told of",
+                            MAX_TOLD_FILES);
+  else
+    text = g_strdup_printf ("Unwind data and names of %s are missing (process %d): %s", path,
+                            file->pid, reason_of (status));
+  g_hash_table_add (self->told_files, g_steal_pointer (&path));
+  sonde_recorder_tell (self->recorder, text);
+}
+
+/* Of a file that was refused before @mapping was followed. */
+static void
+tell_untold (SondeTracker *self, int32_t pid, const SondeProcessMapping *mapping)
+{
+  for (guint i = 0; i < self->untold->len; i++)
+    {
+      Refusal refusal = g_array_index (self->untold, Refusal, i);
+
+      if (refusal.file.pid == pid && refusal.file.start == mapping->start
+          && refusal.file.inode == mapping->file.inode)
+        {
+          g_array_remove_index_fast (self->untold, i);
+          tell_refused (self, &refusal.file, refusal.status);
+          return;
+        }
+    }
+}
+
 static void
 add_map (SondeTracker *self, const SondePerfRecord *record)
 {
@@ -355,6 +441,7 @@ add_map (SondeTracker *self, const SondePerfRecord *record)
   if (added == NULL)
     return;
   sonde_recorder_map (self->recorder, process, added, record->time_ns);
+  tell_untold (self, record->pid, added);
   /* Early, since a short-lived process takes the way to its files with it. */
   lacks_module (self, process, added, sonde_stream_now_ns ());
 }
@@ -691,56 +778,6 @@ ask_another (SondeTracker *self, const SondeRequest *request)
 
   return search.found.pid != 0
          && ask_file (self, &search.found, request->n_tries + 1, sonde_stream_now_ns ());
-}
-
-static const char *
-reason_of (int status)
-{
-  switch (status)
-    {
-    case EACCES:
-      return "it is on none of the file systems whose files are opened, for it may ask other "
-             "programs";
-    case ENOEXEC:
-      return "it is no program or library";
-    default:
-      return g_strerror (status);
-    }
-}
-
-/* Stacks end in such a file, and somebody will want to know why. Its path stands in the stream
- * anyway, unless the process is not for this session. What the broker had no time for says nothing
- * of the file, which is asked for again in a second. */
-static void
-tell_refused (SondeTracker *self, const SondeMessageFileRequest *file, int status)
-{
-  SondeProcess *process = sonde_process_table_find (self->processes, file->pid);
-  const SondeProcessMapping *mapping = NULL;
-  g_autofree char *cut = NULL;
-  g_autofree char *path = NULL;
-  g_autofree char *text = NULL;
-
-  if (status == EAGAIN || status == ETIMEDOUT)
-    return;
-  if (process != NULL
-      && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN | SONDE_PROCESS_FLAG_CLOSED))
-    mapping = sonde_process_find_mapping (self->processes, process, file->start);
-  if (mapping == NULL || mapping->file.inode != file->inode
-      || g_hash_table_size (self->told_files) > MAX_TOLD_FILES)
-    return;
-  cut = g_strndup (mapping->path, MAX_TOLD_PATH);
-  path = g_strescape (cut, NULL);
-  if (g_hash_table_contains (self->told_files, path))
-    return;
-  if (g_hash_table_size (self->told_files) == MAX_TOLD_FILES)
-    text = g_strdup_printf ("More than %d files could not be read for unwind data and names: those "
-                            "that follow are not told of",
-                            MAX_TOLD_FILES);
-  else
-    text = g_strdup_printf ("Unwind data and names of %s are missing (process %d): %s", path,
-                            file->pid, reason_of (status));
-  g_hash_table_add (self->told_files, g_steal_pointer (&path));
-  sonde_recorder_tell (self->recorder, text);
 }
 
 void
