@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "client/base/id-map.h"
+#include "protocol/number-column.h"
 
 #define KIND_MASK   ((1u << SONDE_HEAP_LOG_KIND_BITS) - 1)
 #define MAX_DEPTH   1024
@@ -34,13 +35,6 @@ typedef struct
   gint32 pid;
   gint32 tid;
 } LogThread;
-
-/* What is left of a column. */
-typedef struct
-{
-  const guint8 *at;
-  const guint8 *end;
-} Column;
 
 struct SondeHeapLogReader
 {
@@ -133,70 +127,36 @@ give_up (SondeHeapLogReader *self, guint64 at_bytes, guint64 n_left, const char 
   self->is_synced = FALSE;
 }
 
-/* FALSE: there is none, it does not end in the column, or it does not fit 64 bits. */
-static gboolean
-get (Column *column, guint64 *number)
-{
-  guint64 value = 0;
-
-  for (guint shift = 0; shift < 64 && column->at < column->end; shift += 7)
-    {
-      guint8 byte = *column->at++;
-
-      if (shift == 63 && byte > 1)
-        return FALSE;
-      value |= (guint64) (byte & 0x7F) << shift;
-      if ((byte & 0x80) == 0)
-        {
-          *number = value;
-          return TRUE;
-        }
-    }
-  return FALSE;
-}
-
-/* Zigzag: the lowest bit is the sign. */
-static guint64
-unfold (guint64 number)
-{
-  return (number >> 1) ^ -(number & 1);
-}
-
-static gboolean
-is_over (const Column *column)
-{
-  return column->at == column->end;
-}
-
 /* --- definitions --- */
 
 static gboolean
-read_pcs (SondeHeapLogReader *self, Column *column)
+read_pcs (SondeHeapLogReader *self, SondeNumberColumn *column)
 {
   guint64 last = 0;
   guint64 number;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
-      if (!get (column, &number) || self->pcs->len >= SONDE_HEAP_LOG_MAX_NODES)
+      if (!sonde_number_get (column, &number) || self->pcs->len >= SONDE_HEAP_LOG_MAX_NODES)
         return FALSE;
-      last += unfold (number);
+      last += sonde_number_unfold (number);
       g_array_append_val (self->pcs, last);
     }
   return TRUE;
 }
 
 static gboolean
-read_nodes (SondeHeapLogReader *self, Column *column)
+read_nodes (SondeHeapLogReader *self, SondeNumberColumn *column)
 {
   guint64 distance, pc;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       LogNode node;
 
-      if (!get (column, &distance) || !get (column, &pc) || distance > self->nodes->len
-          || pc >= self->pcs->len || self->nodes->len >= SONDE_HEAP_LOG_MAX_NODES)
+      if (!sonde_number_get (column, &distance) || !sonde_number_get (column, &pc)
+          || distance > self->nodes->len || pc >= self->pcs->len
+          || self->nodes->len >= SONDE_HEAP_LOG_MAX_NODES)
         return FALSE;
       node = (LogNode){ self->nodes->len - (guint32) distance, (guint32) pc };
       g_array_append_val (self->nodes, node);
@@ -205,18 +165,18 @@ read_nodes (SondeHeapLogReader *self, Column *column)
 }
 
 static gboolean
-read_sizes (SondeHeapLogReader *self, Column *column)
+read_sizes (SondeHeapLogReader *self, SondeNumberColumn *column)
 {
   guint64 node = 0;
   guint64 distance, size_bytes;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       LogSize size;
 
-      if (!get (column, &distance) || !get (column, &size_bytes))
+      if (!sonde_number_get (column, &distance) || !sonde_number_get (column, &size_bytes))
         return FALSE;
-      node += unfold (distance);
+      node += sonde_number_unfold (distance);
       if (node > self->nodes->len || size_bytes == 0 || size_bytes > G_MAXINT64
           || self->sizes->len >= SONDE_HEAP_LOG_MAX_SIZES)
         return FALSE;
@@ -227,16 +187,16 @@ read_sizes (SondeHeapLogReader *self, Column *column)
 }
 
 static gboolean
-read_threads (SondeHeapLogReader *self, Column *column)
+read_threads (SondeHeapLogReader *self, SondeNumberColumn *column)
 {
   guint64 pid, tid;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       LogThread thread;
 
-      if (!get (column, &pid) || !get (column, &tid) || pid > G_MAXINT32 || tid > G_MAXUINT32
-          || self->threads->len >= SONDE_HEAP_LOG_MAX_THREADS)
+      if (!sonde_number_get (column, &pid) || !sonde_number_get (column, &tid) || pid > G_MAXINT32
+          || tid > G_MAXUINT32 || self->threads->len >= SONDE_HEAP_LOG_MAX_THREADS)
         return FALSE;
       thread = (LogThread){ (gint32) pid, (gint32) (guint32) tid };
       g_array_append_val (self->threads, thread);
@@ -338,7 +298,7 @@ tell (SondeHeapLogReader *self, const LogThread *thread, guint64 address, LogSiz
 /* When the next step of time is. */
 typedef struct
 {
-  Column column;
+  SondeNumberColumn column;
   gint64 time_ns; /* now */
   guint64 tick_ns;
   guint64 n_before; /* events, before it */
@@ -349,9 +309,10 @@ typedef struct
 static gboolean
 read_step (Clock *clock)
 {
-  clock->is_there = !is_over (&clock->column);
+  clock->is_there = !sonde_number_column_is_over (&clock->column);
   return !clock->is_there
-         || (get (&clock->column, &clock->n_before) && get (&clock->column, &clock->ticks));
+         || (sonde_number_get (&clock->column, &clock->n_before)
+             && sonde_number_get (&clock->column, &clock->ticks));
 }
 
 /* Before each event. */
@@ -362,7 +323,8 @@ advance (Clock *clock)
 
   while (clock->is_there && clock->n_before == 0)
     {
-      if (__builtin_mul_overflow ((gint64) unfold (clock->ticks), (gint64) clock->tick_ns, &step_ns)
+      if (__builtin_mul_overflow ((gint64) sonde_number_unfold (clock->ticks),
+                                  (gint64) clock->tick_ns, &step_ns)
           || __builtin_add_overflow (clock->time_ns, step_ns, &clock->time_ns)
           || !read_step (clock))
         return FALSE;
@@ -373,7 +335,7 @@ advance (Clock *clock)
 
 /* Returns: NULL, or what is wrong */
 static const char *
-read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
+read_events (SondeHeapLogReader *self, SondeNumberColumn *column, Clock *clock)
 {
   const guint64 n_promised = self->counts.n_told + self->label.n_events;
   const LogThread *thread = NULL;
@@ -383,11 +345,11 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
 
   if (!read_step (clock))
     return "its times are wrong";
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       guint64 operand, kind, other;
 
-      if (!get (column, &number))
+      if (!sonde_number_get (column, &number))
         return "a number is wrong";
       kind = number & KIND_MASK;
       operand = number >> SONDE_HEAP_LOG_KIND_BITS;
@@ -423,7 +385,7 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
         }
       else if (kind == SONDE_HEAP_LOG_NEAR)
         {
-          last += unfold (operand);
+          last += sonde_number_unfold (operand);
           if (last == 0 || last > self->n_blocks)
             return "a block is not there";
           tell (self, thread, SONDE_HEAP_LOG_ADDRESS (last), NULL);
@@ -456,7 +418,7 @@ read_events (SondeHeapLogReader *self, Column *column, Clock *clock)
 static const char *
 read_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
 {
-  Column columns[SONDE_HEAP_N_COLUMNS];
+  SondeNumberColumn columns[SONDE_HEAP_N_COLUMNS];
   SondeHeapSegment header;
   const guint8 *at = bytes + sizeof header;
   gsize left = size_bytes - sizeof header;
@@ -476,7 +438,7 @@ read_segment (SondeHeapLogReader *self, const guint8 *bytes, gsize size_bytes)
 
       if (column_bytes > left)
         return "a column reaches past its end";
-      columns[i] = (Column){ at, at + column_bytes };
+      columns[i] = (SondeNumberColumn){ at, at + column_bytes };
       at += column_bytes;
       left -= column_bytes;
     }

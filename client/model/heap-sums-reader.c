@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "client/base/id-map.h"
+#include "protocol/number-column.h"
 
 #define MAX_DEPTH 1024
 #define MAX_SUMS  (1u << 19)  /* that are kept, of all epochs: 71 MiB */
@@ -15,13 +16,6 @@ typedef struct
   guint32 caller; /* 0: nobody */
   guint32 pc;
 } Node;
-
-/* What is left of a column. */
-typedef struct
-{
-  const guint8 *at;
-  const guint8 *end;
-} Column;
 
 struct SondeHeapSumsReader
 {
@@ -179,70 +173,36 @@ give_up (SondeHeapSumsReader *self, guint64 at_bytes, guint64 n_left, const char
   self->is_synced = self->counts.is_complete = FALSE;
 }
 
-/* FALSE: there is none, it does not end in the column, or it does not fit 64 bits. */
-static gboolean
-get (Column *column, guint64 *number)
-{
-  guint64 value = 0;
-
-  for (guint shift = 0; shift < 64 && column->at < column->end; shift += 7)
-    {
-      guint8 byte = *column->at++;
-
-      if (shift == 63 && byte > 1)
-        return FALSE;
-      value |= (guint64) (byte & 0x7F) << shift;
-      if ((byte & 0x80) == 0)
-        {
-          *number = value;
-          return TRUE;
-        }
-    }
-  return FALSE;
-}
-
-/* Zigzag: the lowest bit is the sign. */
-static guint64
-unfold (guint64 number)
-{
-  return (number >> 1) ^ -(number & 1);
-}
-
-static gboolean
-is_over (const Column *column)
-{
-  return column->at == column->end;
-}
-
 /* --- definitions --- */
 
 static gboolean
-read_pcs (SondeHeapSumsReader *self, Column *column)
+read_pcs (SondeHeapSumsReader *self, SondeNumberColumn *column)
 {
   guint64 last = 0;
   guint64 number;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
-      if (!get (column, &number) || self->pcs->len >= SONDE_HEAP_SUMS_MAX_NODES)
+      if (!sonde_number_get (column, &number) || self->pcs->len >= SONDE_HEAP_SUMS_MAX_NODES)
         return FALSE;
-      last += unfold (number);
+      last += sonde_number_unfold (number);
       g_array_append_val (self->pcs, last);
     }
   return TRUE;
 }
 
 static gboolean
-read_nodes (SondeHeapSumsReader *self, Column *column)
+read_nodes (SondeHeapSumsReader *self, SondeNumberColumn *column)
 {
   guint64 caller, pc;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       Node node;
 
-      if (!get (column, &caller) || !get (column, &pc) || caller > self->nodes->len
-          || pc >= self->pcs->len || self->nodes->len >= SONDE_HEAP_SUMS_MAX_NODES)
+      if (!sonde_number_get (column, &caller) || !sonde_number_get (column, &pc)
+          || caller > self->nodes->len || pc >= self->pcs->len
+          || self->nodes->len >= SONDE_HEAP_SUMS_MAX_NODES)
         return FALSE;
       node = (Node){ (guint32) caller, (guint32) pc };
       g_array_append_val (self->nodes, node);
@@ -292,21 +252,22 @@ tell_stack (SondeHeapSumsReader *self, guint32 sum, gint32 pid, gint64 time_ns, 
 
 /* Those of an epoch before keep what they have. */
 static gboolean
-read_stacks (SondeHeapSumsReader *self, Column *column, gint64 time_ns)
+read_stacks (SondeHeapSumsReader *self, SondeNumberColumn *column, gint64 time_ns)
 {
   guint64 id = 0;
   guint64 step, pid, node, since;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       SondeHeapSum sum = { 0 };
       guint32 index;
 
-      if (!get (column, &step) || !get (column, &pid) || !get (column, &node)
-          || !get (column, &since) || pid > G_MAXINT32 || node > self->nodes->len
+      if (!sonde_number_get (column, &step) || !sonde_number_get (column, &pid)
+          || !sonde_number_get (column, &node) || !sonde_number_get (column, &since)
+          || pid > G_MAXINT32 || node > self->nodes->len
           || self->stacks->len >= SONDE_HEAP_SUMS_MAX_STACKS)
         return FALSE;
-      id += unfold (step);
+      id += sonde_number_unfold (step);
       if (!sonde_id_map_lookup (self->ids, id, &index))
         {
           index = self->sums->len;
@@ -322,7 +283,8 @@ read_stacks (SondeHeapSumsReader *self, Column *column, gint64 time_ns)
               g_array_append_val (self->sums, sum);
               /* times of foreign captures: any */
               if (!tell_stack (self, index, (gint32) pid,
-                               (gint64) ((guint64) time_ns + unfold (since)), (guint32) node))
+                               (gint64) ((guint64) time_ns + sonde_number_unfold (since)),
+                               (guint32) node))
                 return FALSE;
             }
         }
@@ -332,23 +294,25 @@ read_stacks (SondeHeapSumsReader *self, Column *column, gint64 time_ns)
 }
 
 static gboolean
-read_values (SondeHeapSumsReader *self, Column *column)
+read_values (SondeHeapSumsReader *self, SondeNumberColumn *column)
 {
   guint64 stack = 0;
   guint64 step, flags;
 
-  while (!is_over (column))
+  while (!sonde_number_column_is_over (column))
     {
       SondeHeapSum sum = { 0 };
       guint32 index;
 
-      if (!get (column, &step) || !get (column, &flags) || !get (column, &sum.peak))
+      if (!sonde_number_get (column, &step) || !sonde_number_get (column, &flags)
+          || !sonde_number_get (column, &sum.peak))
         return FALSE;
-      stack += unfold (step);
+      stack += sonde_number_unfold (step);
       if (stack >= self->stacks->len || (flags & ~(guint64) SONDE_HEAP_SUMS_IS_OVER) != 0)
         return FALSE;
       for (guint i = 0; i < SONDE_HEAP_SUMS_N_KINDS; i++)
-        if (!get (column, &sum.amounts[i].bytes) || !get (column, &sum.amounts[i].blocks))
+        if (!sonde_number_get (column, &sum.amounts[i].bytes)
+            || !sonde_number_get (column, &sum.amounts[i].blocks))
           return FALSE;
       index = g_array_index (self->stacks, guint32, stack);
       if (index == CUT)
@@ -446,7 +410,7 @@ count_events (SondeHeapSumsReader *self, const SondeHeapSumsSegment *header)
 static const char *
 read_segment (SondeHeapSumsReader *self, const guint8 *bytes, gsize size_bytes)
 {
-  Column columns[SONDE_HEAP_SUMS_N_COLUMNS];
+  SondeNumberColumn columns[SONDE_HEAP_SUMS_N_COLUMNS];
   SondeHeapSumsSegment header;
   const guint8 *at = bytes + sizeof header;
   gsize left = size_bytes - sizeof header;
@@ -465,7 +429,7 @@ read_segment (SondeHeapSumsReader *self, const guint8 *bytes, gsize size_bytes)
     {
       if (header.column_bytes[i] > left)
         return "a column reaches past its end";
-      columns[i] = (Column){ at, at + header.column_bytes[i] };
+      columns[i] = (SondeNumberColumn){ at, at + header.column_bytes[i] };
       at += header.column_bytes[i];
       left -= header.column_bytes[i];
     }

@@ -5,10 +5,10 @@
 #include <zstd.h>
 
 #include "base/hash.h"
+#include "protocol/number-column.h"
 
 /* A segment ends when it has so much; an event may add stacks, of less than twice that. */
 #define FULL_BYTES     (SONDE_HEAP_LOG_MAX_BYTES / 2)
-#define MAX_NUMBER     10 /* bytes that a number may take */
 #define PACKING_EFFORT 3
 
 /* What the deepest stacks of a full segment need, which is more than its events do. */
@@ -145,23 +145,14 @@ put (SondeHeapLog *self, SondeHeapColumn which, uint64_t number)
 {
   Column *column = &self->columns[which];
 
-  if (column->room - column->n < MAX_NUMBER)
+  if (column->room - column->n < SONDE_NUMBER_MAX_BYTES)
     {
       column->room = MAX (column->room * 2, 4096);
       column->bytes = g_realloc (column->bytes, column->room);
     }
   self->n_bytes -= column->n;
-  for (; number > 0x7F; number >>= 7)
-    column->bytes[column->n++] = (uint8_t) (number | 0x80);
-  column->bytes[column->n++] = (uint8_t) number;
+  column->n += sonde_number_put (column->bytes + column->n, number);
   self->n_bytes += column->n;
-}
-
-/* Zigzag: the lowest bit is the sign. */
-static uint64_t
-fold (gint64 number)
-{
-  return number < 0 ? ~((uint64_t) number << 1) : (uint64_t) number << 1;
 }
 
 static void
@@ -189,7 +180,7 @@ tell_pc (SondeHeapLog *self, guint32 index)
     {
       uint64_t pc = g_array_index (self->tree->pcs, uint64_t, index);
 
-      put (self, SONDE_HEAP_COLUMN_PCS, fold ((gint64) (pc - self->last_pc)));
+      put (self, SONDE_HEAP_COLUMN_PCS, sonde_number_fold (pc - self->last_pc));
       self->last_pc = pc;
       *number = ++self->n_pcs;
     }
@@ -245,7 +236,7 @@ tell_size (SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
     {
       guint number = tell_node (self, node);
 
-      put (self, SONDE_HEAP_COLUMN_SIZES, fold ((gint64) number - self->last_node));
+      put (self, SONDE_HEAP_COLUMN_SIZES, sonde_number_fold ((gint64) number - self->last_node));
       put (self, SONDE_HEAP_COLUMN_SIZES, size_bytes);
       self->last_node = number;
       slot.number = (uint32_t) self->sizes.n_used + 1;
@@ -393,7 +384,7 @@ switch_tick (SondeHeapLog *self, gint64 time_ns)
   if (ticks == self->ticks)
     return;
   put (self, SONDE_HEAP_COLUMN_TIMES, self->n_events - self->n_timed);
-  put (self, SONDE_HEAP_COLUMN_TIMES, fold (ticks - self->ticks));
+  put (self, SONDE_HEAP_COLUMN_TIMES, sonde_number_fold (ticks - self->ticks));
   self->n_timed = self->n_events;
   self->ticks = ticks;
 }
@@ -465,7 +456,7 @@ sonde_heap_log_add_free (SondeHeapLog *self, guint32 thread, gint64 time_ns, uin
   else
     {
       put (self, SONDE_HEAP_COLUMN_EVENTS,
-           fold ((gint64) (number - self->last_freed)) << SONDE_HEAP_LOG_KIND_BITS
+           sonde_number_fold (number - self->last_freed) << SONDE_HEAP_LOG_KIND_BITS
                | SONDE_HEAP_LOG_NEAR);
       self->last_freed = number;
     }

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "daemon/capture/heap/number-table.h"
+#include "protocol/number-column.h"
 
 #define FULL_BYTES     (SONDE_HEAP_SUMS_MAX_BYTES / 2) /* a stack adds less than the rest */
 #define PACKING_EFFORT 3
@@ -480,20 +481,9 @@ sonde_heap_sums_renew_owner (SondeHeapSums *self, SondeHeapSumsOwner *owner)
 static void
 put (SondeHeapSums *self, SondeHeapSumsColumn which, uint64_t number)
 {
-  guint8 bytes[10];
-  guint n = 0;
+  guint8 bytes[SONDE_NUMBER_MAX_BYTES];
 
-  for (; number > 0x7F; number >>= 7)
-    bytes[n++] = (guint8) (number | 0x80);
-  bytes[n++] = (guint8) number;
-  g_byte_array_append (self->columns[which], bytes, n);
-}
-
-/* Zigzag: the lowest bit is the sign. */
-static uint64_t
-fold (uint64_t number)
-{
-  return (gint64) number < 0 ? ~(number << 1) : number << 1;
+  g_byte_array_append (self->columns[which], bytes, (guint) sonde_number_put (bytes, number));
 }
 
 static guint32 *
@@ -513,7 +503,7 @@ tell_pc (SondeHeapSums *self, guint32 index)
     {
       uint64_t pc = g_array_index (self->tree->pcs, uint64_t, index);
 
-      put (self, SONDE_HEAP_SUMS_PCS, fold (pc - self->last_pc));
+      put (self, SONDE_HEAP_SUMS_PCS, sonde_number_fold (pc - self->last_pc));
       self->last_pc = pc;
       *number = ++self->n_pcs;
     }
@@ -555,10 +545,11 @@ tell_stack (SondeHeapSums *self, Sum *sum)
 {
   guint32 node = tell_node (self, sum->node);
 
-  put (self, SONDE_HEAP_SUMS_STACKS, fold (sum->id - self->last_id));
+  put (self, SONDE_HEAP_SUMS_STACKS, sonde_number_fold (sum->id - self->last_id));
   put (self, SONDE_HEAP_SUMS_STACKS, (uint32_t) sum->pid);
   put (self, SONDE_HEAP_SUMS_STACKS, node);
-  put (self, SONDE_HEAP_SUMS_STACKS, fold ((uint64_t) (sum->first_ns - self->header.time_ns)));
+  put (self, SONDE_HEAP_SUMS_STACKS,
+       sonde_number_fold ((uint64_t) (sum->first_ns - self->header.time_ns)));
   self->last_id = sum->id;
   sum->number = ++self->n_stacks;
 }
@@ -566,7 +557,8 @@ tell_stack (SondeHeapSums *self, Sum *sum)
 static void
 tell_values (SondeHeapSums *self, const Sum *sum)
 {
-  put (self, SONDE_HEAP_SUMS_VALUES, fold ((uint64_t) sum->number - 1 - self->last_stack));
+  put (self, SONDE_HEAP_SUMS_VALUES,
+       sonde_number_fold ((uint64_t) sum->number - 1 - self->last_stack));
   put (self, SONDE_HEAP_SUMS_VALUES, sum->is_over ? SONDE_HEAP_SUMS_IS_OVER : 0);
   put (self, SONDE_HEAP_SUMS_VALUES, sum->peak);
   for (guint i = 0; i < SONDE_HEAP_SUMS_N_KINDS; i++)
