@@ -12,146 +12,11 @@
 #include "daemon/control/session/session-private.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/packet.h"
+#include "tests/lib/fake-peers.h"
 
 #define MAX_STEPS 64
 
-/* --- fakes: all that a session uses of peer.h, peer-launcher.h and caller.h, or both are linked
- * ---
- */
-
-struct SondePeer
-{
-  SondeMessageWay to; /* what is sent to it */
-  const SondePeerHandler *handler;
-  gpointer user_data;
-  gboolean is_there;
-  gboolean is_deaf; /* what is sent to it fails */
-};
-
-static struct SondePeer peers[SONDE_PEER_N_KINDS];
-
-SondePeer *
-sonde_peer_start (SondePeerLauncher *launcher,
-                  SondePeerKind kind,
-                  const SondePeerHandler *handler,
-                  gpointer user_data,
-                  GError **error)
-{
-  if (peers[kind].is_there)
-    abort ();
-  peers[kind] = (struct SondePeer){ kind == SONDE_PEER_BROKER ? SONDE_WAY_FRONT_TO_BROKER
-                                                              : SONDE_WAY_FRONT_TO_WORKER,
-                                    handler, user_data, TRUE, FALSE };
-  return &peers[kind];
-}
-
-SondePeerLauncher *
-sonde_peer_launcher_ref (SondePeerLauncher *self)
-{
-  return self;
-}
-
-void
-sonde_peer_launcher_unref (SondePeerLauncher *self)
-{
-}
-
-void
-sonde_peer_launcher_take_sheet (SondePeerLauncher *self, const SondeMessageSheet *sheet)
-{
-}
-
-void
-sonde_peer_free (SondePeer *self)
-{
-  if (self != NULL)
-    self->is_there = FALSE;
-}
-
-void
-sonde_peer_leave (SondePeer *self)
-{
-  abort ();
-}
-
-/* Nothing is adopted here: the session has no fd store. */
-SondePeer *
-sonde_peer_adopt (SondePeerLauncher *launcher,
-                  SondePeerKind kind,
-                  int fd,
-                  pid_t pid,
-                  const SondePeerHandler *handler,
-                  gpointer user_data)
-{
-  abort ();
-}
-
-pid_t
-sonde_peer_pid (const SondePeer *self)
-{
-  return 0;
-}
-
-gboolean
-sonde_peer_measure (const SondePeer *self, SondeProcCost *cost)
-{
-  return FALSE;
-}
-
-void
-sonde_peer_set_share (SondePeer *self, const SondeUnitShare *share)
-{
-}
-
-const SondeChannel *
-sonde_peer_channel (const SondePeer *self)
-{
-  return NULL;
-}
-
-gboolean
-sonde_peer_is_behind (const SondePeer *self)
-{
-  return FALSE;
-}
-
-void
-sonde_peer_hold (SondePeer *self, gboolean is_held)
-{
-}
-
-/* It may still be heard, until it is reaped. */
-void
-sonde_peer_kill (SondePeer *self)
-{
-}
-
-gboolean
-sonde_peer_send (SondePeer *self,
-                 gpointer message,
-                 gsize size_bytes,
-                 const int *fds,
-                 unsigned n_fds,
-                 GError **error)
-{
-  ((SondeMessageHeader *) message)->size = (guint32) size_bytes;
-  if (!self->is_there || !packet_is_good (message, size_bytes, n_fds, self->to))
-    abort ();
-  for (unsigned i = 0; i < n_fds; i++)
-    if (fds[i] < 0 || close (fds[i]) < 0)
-      abort ();
-  if (self->is_deaf)
-    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED, "It does not read");
-  return !self->is_deaf;
-}
-
-gboolean
-sonde_peer_send_simple (SondePeer *self, SondeMessageType type, GError **error)
-{
-  SondeMessageHeader header = { .type = type };
-
-  return sonde_peer_send (self, &header, sizeof header, NULL, 0, error);
-}
+/* --- one session --- */
 
 SondeCaller *
 sonde_caller_ref (SondeCaller *self)
@@ -163,8 +28,6 @@ void
 sonde_caller_unref (SondeCaller *self)
 {
 }
-
-/* --- one session --- */
 
 typedef struct
 {
