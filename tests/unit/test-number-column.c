@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Numbers of columns: what comes back, and what is no number. */
 #include "protocol/number-column.h"
 
 #include <glib.h>
