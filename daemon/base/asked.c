@@ -96,6 +96,12 @@ const char *const sonde_memory_detail_names[] = { [SONDE_MEMORY_DETAIL_EVENTS] =
                                                   [SONDE_MEMORY_DETAIL_SUMS] = "sums",
                                                   NULL };
 
+const char *const sonde_trace_names[] = { [SONDE_TRIE_OFF] = "off",
+                                          [SONDE_TRIE_COUNT] = "count",
+                                          [SONDE_TRIE_AUTO] = "auto",
+                                          [SONDE_TRIE_EXACT] = "exact",
+                                          NULL };
+
 const char *
 sonde_asked_event_name (const SondeAsked *self)
 {
@@ -107,6 +113,28 @@ static gboolean
 is_boolean (gint32 value)
 {
   return value == FALSE || value == TRUE;
+}
+
+/* Of what says how calls are traced, or NULL. */
+static const char *
+check_trace (const SondeAsked *self)
+{
+  if (self->trace > SONDE_TRIE_EXACT)
+    return "unknown trace mode";
+  if (self->trace != SONDE_TRIE_OFF
+      && (self->trace_depth == 0 || self->trace_depth > SONDE_TRIE_MAX_DEPTH))
+    return "trace depth out of range";
+  if (self->trace_memory_bytes > SONDE_LIMIT_TRACE_MEMORY_BYTES)
+    return "trace memory out of range";
+  if (self->trace_slow_us > SONDE_LIMIT_TRACE_SLOW_US)
+    return "slow calls out of range";
+  if (self->trace_budget > 100 * SONDE_LIMIT_TRACE_BUDGET)
+    return "trace budget out of range";
+  if (self->padding != 0)
+    return "padding is not zero";
+  if (memchr (self->trace_filter, '\0', sizeof self->trace_filter) == NULL)
+    return "a filter without its end";
+  return NULL;
 }
 
 const char *
@@ -142,7 +170,7 @@ sonde_asked_check (const SondeAsked *self)
     return "unknown counters";
   if (memchr (self->unit, '\0', sizeof self->unit) == NULL)
     return "a text without its end";
-  return NULL;
+  return check_trace (self);
 }
 
 void
@@ -176,5 +204,18 @@ sonde_asked_describe (const SondeAsked *self,
       g_key_file_set_uint64 (file, group, "memory-wait", self->memory_wait_us);
       g_key_file_set_string (file, group, "memory-detail",
                              sonde_memory_detail_names[self->memory_detail]);
+    }
+  if (self->trace != SONDE_TRIE_OFF)
+    {
+      g_auto (GStrv) filter = g_strsplit (self->trace_filter, "\n", -1);
+
+      g_key_file_set_string (file, group, "trace", sonde_trace_names[self->trace]);
+      g_key_file_set_uint64 (file, group, "trace-depth", self->trace_depth);
+      g_key_file_set_uint64 (file, group, "trace-slow", self->trace_slow_us);
+      g_key_file_set_uint64 (file, group, "trace-memory", self->trace_memory_bytes);
+      g_key_file_set_double (file, group, "trace-budget", self->trace_budget / 100.0);
+      if (filter[0] != NULL)
+        g_key_file_set_string_list (file, group, "trace-filter", (const char *const *) filter,
+                                    g_strv_length (filter));
     }
 }

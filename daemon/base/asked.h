@@ -5,6 +5,7 @@
 #include <glib.h>
 
 #include "shared-ring/control-message.h"
+#include "shared-ring/trie-layout.h"
 
 typedef enum
 {
@@ -54,7 +55,9 @@ enum
   SONDE_COUNTERS_PROCESS = 1 << 4,
 };
 
-#define SONDE_UNIT_NAME_BYTES 256 /* with the NUL; systemd's UNIT_NAME_MAX */
+#define SONDE_UNIT_NAME_BYTES    256 /* with the NUL; systemd's UNIT_NAME_MAX */
+
+#define SONDE_TRACE_FILTER_BYTES 2048 /* with the NUL; what a region's header has room for */
 
 /* The part of a request that decides what is opened and sampled: values alone, so that it can be
  * sent as it is. Keys, units and ranges: dbus/org.sonde.Profiler1.xml. */
@@ -75,12 +78,18 @@ typedef struct
   guint32 max_depth;             /* frames kept, leaf first */
   guint64 duration_us;           /* 0: until stopped */
   guint64 memory_interval_bytes; /* between heap samples, on average */
+  guint64 trace_memory_bytes;    /* of the call tries of all programs */
+  guint64 trace_slow_us;         /* a call that takes longer is a mark; 0: none is */
   guint32 memory;                /* SondeMemoryMode */
   guint32 memory_wait_us;        /* that a profiled program may wait for room in a ring */
   guint32 counters;              /* SONDE_COUNTERS_* */
-  /* SondeMemoryDetail */
-  guint32 memory_detail;
-  char unit[SONDE_UNIT_NAME_BYTES]; /* of the scope `unit`, else "" */
+  guint32 memory_detail;         /* SondeMemoryDetail */
+  guint32 trace;                 /* SondeTrieMode */
+  guint32 trace_depth;           /* calls deeper than that have no path */
+  guint32 trace_budget;          /* for hooks of a process, 1/100 % of a processor; 0: any */
+  guint32 padding;
+  char trace_filter[SONDE_TRACE_FILTER_BYTES]; /* lines; "": all functions */
+  char unit[SONDE_UNIT_NAME_BYTES];            /* of the scope `unit`, else "" */
 } SondeAsked;
 
 /* "targets", "launch", "pids", "unit", "system". */
@@ -92,6 +101,7 @@ extern const char *const sonde_unwind_names[];
 extern const char *const sonde_symbols_names[];
 extern const char *const sonde_memory_names[];
 extern const char *const sonde_memory_detail_names[];
+extern const char *const sonde_trace_names[];
 /* "auto", "sched:sched_switch", ...: the option `event`. */
 const char *sonde_asked_event_name (const SondeAsked *self);
 

@@ -100,6 +100,17 @@
 /* µs that an allocation of a profiled program may wait for room: more would look like a hang. */
 #define SONDE_LIMIT_MEMORY_WAIT_US 1000000
 
+/* Bytes of the call tries of a session's programs, and what is asked for as a rule. The worker
+ * keeps up to four times as much of what it has read there: half of SONDE_LIMIT_WORKER_BYTES. */
+#define SONDE_LIMIT_TRACE_MEMORY_BYTES (64 * 1024 * 1024)
+#define SONDE_LIMIT_TRACE_MEMORY_MIN   (256 * 1024)
+/* µs from which on a call is slow, as much as a call may take that is timed well. */
+#define SONDE_LIMIT_TRACE_SLOW_US 100000000
+/* % of a processor that hooks of a process may take: more than most have. */
+#define SONDE_LIMIT_TRACE_BUDGET 10000
+/* Lines of the option trace-filter. */
+#define SONDE_LIMIT_TRACE_FILTERS 64
+
 /* Control sockets of a session that are open: one for each program that a client starts. */
 #define SONDE_LIMIT_CONTROLS 16
 /* Rings of profiled programs in a session, and bytes of all of them: what 1,000 programs at a time

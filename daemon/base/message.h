@@ -51,7 +51,7 @@
  *
  * Source: docs/protocol.md, "Between the three programs"
  */
-#define SONDE_MESSAGE_VERSION  4 /* 1: Sonde 0.1.0 */
+#define SONDE_MESSAGE_VERSION  5 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
@@ -500,7 +500,7 @@ typedef struct
 } SondeMessageStuck;
 
 _Static_assert(sizeof (SondeMessageHeader) == 8, "message header");
-_Static_assert(sizeof (SondeAsked) == 344, "what is asked is padded explicitly");
+_Static_assert(sizeof (SondeAsked) == 2424, "what is asked is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvent) == 24, "event entry");
 _Static_assert(sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)

@@ -41,10 +41,11 @@ def file(data):
 
 
 def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, detail=0,
-          unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+          trace=0, trace_depth=4096, trace_bytes=2**26, slow_us=0, budget=0, trace_padding=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
-    return struct.pack('<IIQIIiiiiiIIIQQIIII256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
-                       duration, interval, memory, wait_us, counters, detail, unit)
+    return struct.pack('<IIQIIiiiiiIIIQQQQIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
+                       duration, interval, trace_bytes, slow_us, memory, wait_us, counters, detail, trace, trace_depth, budget,
+                       trace_padding, filter, unit)
 
 
 def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, depth=64, sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', uid=1000,
@@ -221,7 +222,10 @@ def bad():
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
-        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=3)), 'ask-scope': (TO_BROKER, ask(scope=5)),
+        'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=3)), 'ask-trace': (TO_BROKER, ask(trace=4)),
+        'ask-trace-depth': (TO_BROKER, ask(trace=1, trace_depth=0)), 'ask-trace-memory': (TO_BROKER, ask(trace=1, trace_bytes=2**26 + 1)),
+        'ask-trace-slow': (TO_BROKER, ask(slow_us=10**8 + 1)), 'ask-trace-budget': (TO_BROKER, ask(budget=10**6 + 1)),
+        'ask-trace-padding': (TO_BROKER, ask(trace_padding=1)), 'ask-trace-filter': (TO_BROKER, ask(filter=b'x' * 2048)), 'ask-scope': (TO_BROKER, ask(scope=5)),
         'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)), 'ask-stack': (TO_BROKER, ask(stack=65536)),
         'ask-depth': (TO_BROKER, ask(depth=0)), 'ask-interval': (TO_BROKER, ask(memory=1, interval=0)), 'ask-wait': (TO_BROKER, ask(wait_us=1000001)),
         'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),

@@ -53,7 +53,7 @@ LAYERS = {
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE
-    + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h'],
+    + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'shared-ring/trie-layout.h'],
     'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
     'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
     + ['linux/capability.h', 'systemd/*.h'],

@@ -10,8 +10,8 @@
 
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
-#define VERSION 4
-#define DIGEST  "3ad82194e1238485e311d57e63d4907fe0866b70a4a7862e12fbf5291c409534"
+#define VERSION 5
+#define DIGEST  "23b52da9e0709243cec2e9818496f7f5200d3e9b707568f86e1449f48bd60332"
 
 typedef struct
 {
@@ -24,7 +24,7 @@ typedef struct
   {                                                                                                \
 #member, offsetof(type, member), sizeof(((type *) NULL)->member)                               \
   }
-#define MAX_FIELDS 24
+#define MAX_FIELDS 32
 
 /* Every member, in its order: nothing is left between them, or behind the last one. */
 static const struct
@@ -225,10 +225,17 @@ static const struct
         FIELD (SondeAsked, max_depth),
         FIELD (SondeAsked, duration_us),
         FIELD (SondeAsked, memory_interval_bytes),
+        FIELD (SondeAsked, trace_memory_bytes),
+        FIELD (SondeAsked, trace_slow_us),
         FIELD (SondeAsked, memory),
         FIELD (SondeAsked, memory_wait_us),
         FIELD (SondeAsked, counters),
         FIELD (SondeAsked, memory_detail),
+        FIELD (SondeAsked, trace),
+        FIELD (SondeAsked, trace_depth),
+        FIELD (SondeAsked, trace_budget),
+        FIELD (SondeAsked, padding),
+        FIELD (SondeAsked, trace_filter),
         FIELD (SondeAsked, unit),
     } },
   { "SondeMessageAsk",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Tests of the judge of messages between front, broker and worker. */
+#include "daemon/base/limits.h"
 #include "daemon/base/message.h"
 
 #include <errno.h>
@@ -362,6 +363,18 @@ refuses_to_be_asked_for_what_cannot_be (void)
   REFUSE (ask.owner_pid = -1, "impossible owner");
   REFUSE (ask.padding = 1, "impossible owner");
   REFUSE (ask.asked.memory_detail = SONDE_N_MEMORY_DETAILS, "unknown memory detail");
+  REFUSE (ask.asked.trace = SONDE_TRIE_EXACT + 1, "unknown trace mode");
+  REFUSE ((ask.asked.trace = SONDE_TRIE_AUTO, ask.asked.trace_depth = 0),
+          "trace depth out of range");
+  REFUSE ((ask.asked.trace = SONDE_TRIE_AUTO, ask.asked.trace_depth = SONDE_TRIE_MAX_DEPTH + 1),
+          "trace depth out of range");
+  REFUSE (ask.asked.trace_memory_bytes = SONDE_LIMIT_TRACE_MEMORY_BYTES + 1,
+          "trace memory out of range");
+  REFUSE (ask.asked.trace_slow_us = SONDE_LIMIT_TRACE_SLOW_US + 1, "slow calls out of range");
+  REFUSE (ask.asked.trace_budget = 100 * SONDE_LIMIT_TRACE_BUDGET + 1, "trace budget out of range");
+  REFUSE (ask.asked.padding = 1, "padding is not zero");
+  REFUSE (memset (ask.asked.trace_filter, 'x', sizeof ask.asked.trace_filter),
+          "a filter without its end");
   REFUSE (ask.asked.scope = SONDE_N_SCOPES, "unknown scope");
   REFUSE (ask.asked.event = SONDE_EVENT_TRACEPOINT + 1, "unknown event");
   REFUSE ((ask.asked.event = SONDE_EVENT_TRACEPOINT, ask.asked.tracepoint = 1000),

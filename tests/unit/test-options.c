@@ -162,10 +162,10 @@ test_types (void)
 
   for (gsize i = 0; (row = sonde_options_row (i)) != NULL; i++)
     {
-      g_autofree char *what = g_strdup_printf ("has type d, must be %s", row->type);
+      g_autofree char *what = g_strdup_printf ("has type y, must be %s", row->type);
 
       if (!g_str_equal (row->key, "launch"))
-        assert_row_refuses (row, g_variant_new_double (1), what);
+        assert_row_refuses (row, g_variant_new_byte (1), what);
     }
   assert_refused ("{'launch': <1>}", 0, "Option launch: has type i, must be b");
   assert_refused ("{'pids': <[1]>}", 0, "Option pids: has type ai, must be au");
@@ -351,6 +351,52 @@ test_waiting (void)
   g_assert_cmpuint (longest->asked.memory_wait_us, >, SONDE_RING_FAIR_WAIT_US);
 }
 
+/* What is traced is a text for programs: no line of it ends the one before, and none is no line. */
+static void
+test_trace (void)
+{
+  static const char *const refused[]
+      = { "''", "'!'", "'lib:'", "'a\\nb'", "'size>=x'", "'size>='", "'size>=1234567890'" };
+  g_autoptr (SondeOptions) normal = parse ("{'launch': <true>}", 0, NULL);
+  g_autoptr (SondeOptions) exact = parse (
+      "{'launch': <true>, 'trace': <'exact'>, 'trace-filter': <['*', '!libc.so*:m*', 'size>=64']>,"
+      " 'trace-depth': <uint32 9>, 'trace-slow': <uint64 1500>, 'trace-budget': <12.5>}",
+      0, NULL);
+  g_autofree char *long_line = g_strnfill (sizeof normal->asked.trace_filter, 'x');
+  g_autofree char *too_long
+      = g_strdup_printf ("{'launch': <true>, 'trace-filter': <['%s']>}", long_line);
+  g_autoptr (GString) many = g_string_new ("{'launch': <true>, 'trace-filter': <['a'");
+
+  g_assert_cmpuint (normal->asked.trace, ==, SONDE_TRIE_OFF);
+  g_assert_cmpuint (normal->asked.trace_depth, ==, SONDE_TRIE_MAX_DEPTH);
+  g_assert_cmpuint (normal->asked.trace_budget, ==, 0);
+  g_assert_cmpstr (normal->asked.trace_filter, ==, "");
+  g_assert_cmpuint (exact->asked.trace, ==, SONDE_TRIE_EXACT);
+  g_assert_cmpstr (exact->asked.trace_filter, ==, "*\n!libc.so*:m*\nsize>=64");
+  g_assert_cmpuint (exact->asked.trace_depth, ==, 9);
+  g_assert_cmpuint (exact->asked.trace_slow_us, ==, 1500);
+  g_assert_cmpuint (exact->asked.trace_budget, ==, 1250);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (refused); i++)
+    {
+      g_autofree char *text
+          = g_strdup_printf ("{'launch': <true>, 'trace-filter': <[%s]>}", refused[i]);
+
+      assert_refused (text, 0, "Option trace-filter: a line must be");
+    }
+  for (guint i = 0; i < SONDE_LIMIT_TRACE_FILTERS; i++)
+    g_string_append (many, ", 'a'");
+  g_string_append (many, "]>}");
+  assert_refused (many->str, 0, "Option trace-filter: at most 64 lines");
+  assert_refused (too_long, 0, "Option trace-filter: at most 2047 bytes");
+  assert_refused ("{'launch': <true>, 'trace-budget': <-1.0>}", 0, "Option trace-budget: must be");
+  assert_refused ("{'launch': <true>, 'trace-budget': <0.001>}", 0, "Option trace-budget");
+  assert_refused ("{'launch': <true>, 'trace-budget': <10001.0>}", 0, "Option trace-budget");
+  assert_refused ("{'launch': <true>, 'trace-budget': <nan>}", 0, "Option trace-budget");
+  assert_refused ("{'launch': <true>, 'trace': <'on'>}", 0,
+                  "Option trace: not one of off, count, auto, exact");
+}
+
 static void
 test_label (void)
 {
@@ -372,6 +418,7 @@ test_restore (void)
     "{'targets': <@a(uh) [(7, 0)]>, 'period': <uint64 100000>, 'children': <false>}",
     "{'launch': <true>, 'start-on-exec': <true>, 'event': <'sched:sched_switch'>}",
     "{'pids': <[uint32 7, 8]>, 'counters': <['cpu', 'process']>}",
+    "{'launch': <true>, 'trace': <'auto'>, 'trace-filter': <['a*', '!b']>, 'trace-budget': <0.07>}",
     "{'unit': <'cron.service'>, 'symbols': <'none'>, 'unwind': <'none'>, 'raw': <true>}",
     "{'system': <true>, 'frequency': <uint32 99>, 'label': <'a'>, 'memory': <'all'>}",
   };
@@ -471,6 +518,7 @@ main (int argc, char **argv)
   g_test_add_func ("/options/refuses-descriptors-that-do-not-match", test_descriptors);
   g_test_add_func ("/options/takes-counters-in-any-order", test_counters);
   g_test_add_func ("/options/lets-programs-wait-unless-told-not-to", test_waiting);
+  g_test_add_func ("/options/take-what-is-traced-as-text-for-programs", test_trace);
   g_test_add_func ("/options/refuses-labels-that-are-no-part-of-a-file-name", test_label);
   g_test_add_func ("/options/come-back-from-the-property", test_restore);
   g_test_add_func ("/options/takes-every-key", test_all_keys);

@@ -397,6 +397,7 @@ get_preloads (SondeCall *call)
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{ss}"));
   g_variant_builder_add (&builder, "{ss}", "memory", SONDE_PRELOADS "/libsonde-memory.so");
+  g_variant_builder_add (&builder, "{ss}", "trace", SONDE_PRELOADS "/libsonde-tracer.so");
   return g_variant_builder_end (&builder);
 }
 

@@ -527,6 +527,65 @@ parse_label (const SondeOptionRow *row,
   return TRUE;
 }
 
+/* A line of a region's header: no more of it is understood here. Its last byte is the program's, as
+ * is what a glob matches. */
+static gboolean
+is_filter (const char *text)
+{
+  static const char size[] = "size>=";
+
+  for (const char *at = text; *at != '\0'; at++)
+    if (g_ascii_iscntrl (*at))
+      return FALSE;
+  if (g_str_has_prefix (text, size))
+    {
+      gsize n_digits = strspn (text + strlen (size), G_CSET_DIGITS);
+
+      return n_digits > 0 && n_digits < 10 && text[strlen (size) + n_digits] == '\0';
+    }
+  return text[0] != '\0' && !g_str_equal (text, "!") && !g_str_has_suffix (text, ":");
+}
+
+static gboolean
+parse_filter (const SondeOptionRow *row,
+              GVariant *value,
+              gpointer options,
+              gpointer user_data,
+              GError **error)
+{
+  SondeOptions *self = options;
+  g_autofree const char **lines = g_variant_get_strv (value, NULL);
+  g_autofree char *joined = g_strjoinv ("\n", (char **) lines);
+
+  if (g_variant_n_children (value) > SONDE_LIMIT_TRACE_FILTERS)
+    return sonde_option_refuse (error, row->key, "at most 64 lines");
+  for (gsize i = 0; lines[i] != NULL; i++)
+    if (!is_filter (lines[i]))
+      return sonde_option_refuse (error, row->key,
+                                  "a line must be [!][MODULE:]NAME or size>=BYTES");
+  if (strlen (joined) >= sizeof self->asked.trace_filter)
+    return sonde_option_refuse (error, row->key, "at most 2047 bytes together");
+  g_strlcpy (self->asked.trace_filter, joined, sizeof self->asked.trace_filter);
+  return TRUE;
+}
+
+static gboolean
+parse_budget (const SondeOptionRow *row,
+              GVariant *value,
+              gpointer options,
+              gpointer user_data,
+              GError **error)
+{
+  SondeOptions *self = options;
+  double percent = g_variant_get_double (value);
+
+  /* Not a number is not in the range, either. */
+  if (!(percent >= 0 && percent <= SONDE_LIMIT_TRACE_BUDGET) || (percent > 0 && percent < 0.01))
+    return sonde_option_refuse (error, row->key, "must be 0, or from 0.01 to 10000");
+  self->asked.trace_budget = (guint32) (percent * 100 + 0.5);
+  return TRUE;
+}
+
 static pid_t
 get_pid (const SondeOptions *self, guint index)
 {
@@ -563,6 +622,21 @@ static GVariant *
 show_event (const SondeOptionRow *row, gconstpointer options)
 {
   return g_variant_new_string (sonde_asked_event_name (&((const SondeOptions *) options)->asked));
+}
+
+static GVariant *
+show_filter (const SondeOptionRow *row, gconstpointer options)
+{
+  const SondeOptions *self = options;
+  g_auto (GStrv) lines = g_strsplit (self->asked.trace_filter, "\n", -1);
+
+  return g_variant_new_strv ((const char *const *) lines, -1);
+}
+
+static GVariant *
+show_budget (const SondeOptionRow *row, gconstpointer options)
+{
+  return g_variant_new_double (((const SondeOptions *) options)->asked.trace_budget / 100.0);
 }
 
 #define AT(member) G_STRUCT_OFFSET (SondeOptions, member)
@@ -604,6 +678,14 @@ static const SondeOptionRow rows[] = {
     .max = SONDE_LIMIT_MEMORY_WAIT_US },
   { "memory-detail", "s", AT (asked.memory_detail), .normal = SONDE_MEMORY_DETAIL_EVENTS,
     .words = sonde_memory_detail_names },
+  { "trace", "s", AT (asked.trace), .normal = SONDE_TRIE_OFF, .words = sonde_trace_names },
+  { "trace-filter", "as", .parse = parse_filter, .show = show_filter },
+  { "trace-depth", "u", AT (asked.trace_depth), .normal = SONDE_TRIE_MAX_DEPTH, .min = 1,
+    .max = SONDE_TRIE_MAX_DEPTH },
+  { "trace-slow", "t", AT (asked.trace_slow_us), .normal = 0, .max = SONDE_LIMIT_TRACE_SLOW_US },
+  { "trace-memory", "t", AT (asked.trace_memory_bytes), .normal = SONDE_LIMIT_TRACE_MEMORY_BYTES,
+    .min = SONDE_LIMIT_TRACE_MEMORY_MIN, .max = SONDE_LIMIT_TRACE_MEMORY_BYTES },
+  { "trace-budget", "d", .parse = parse_budget, .show = show_budget },
   { "collectors", "b", AT (collectors), .normal = FALSE },
   { "counters", "as", AT (asked.counters), .words = counters_names, .flags = FOR_POLKIT },
   { "format", "s", AT (format), .words = format_names },

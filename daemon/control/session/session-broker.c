@@ -186,6 +186,8 @@ sonde_session_wants_programs (const SondeSession *self, SondeBeaconWish *wish)
 
   if (asked->memory != SONDE_MEMORY_OFF)
     producers |= 1u << SONDE_PRODUCER_MEMORY;
+  if (asked->trace != SONDE_TRIE_OFF)
+    producers |= 1u << SONDE_PRODUCER_TRACER;
   if (self->options->collectors)
     producers |= 1u << SONDE_PRODUCER_APPLICATION;
   if (producers == 0 || asked->scope == SONDE_SCOPE_LAUNCH
