@@ -16,9 +16,8 @@ static uint32_t last_generation;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int once_result;
 
-/* The only thread of the child runs it. */
-static void
-enter_child (void)
+void
+sonde_fork_guard_renew (void)
 {
   last_generation++;
   sonde_ring_store_relaxed (word, last_generation);
@@ -42,7 +41,7 @@ init_once (void)
   last_generation = 1;
   *word = last_generation;
 
-  once_result = -pthread_atfork (NULL, NULL, enter_child);
+  once_result = -pthread_atfork (NULL, NULL, sonde_fork_guard_renew);
   if (once_result == 0)
     sonde_fork_guard_word = word;
   else

@@ -28,6 +28,10 @@
  */
 int sonde_fork_guard_init (void);
 
+/* Gives this process its next number, as if it were a child: what its threads keep by the one
+ * before is void from here on. One thread at a time, behind sonde_fork_guard_init(). */
+void sonde_fork_guard_renew (void);
+
 /* The process's word, one that is always 0 before sonde_fork_guard_init();
  * sonde_fork_guard_generation() alone reads it. */
 extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden")));

@@ -646,8 +646,8 @@ ask_for_ring (const SondeRingWish *wish, SondeRingGrant *got)
          && got->answer.error == 0 && n < MAX_RETRIES && !sonde_known_socket_check (&state.link);
          n++)
       *got = (SondeRingGrant){ .ring_fd = -1, .link_fd = -1 };
-  else if (!sonde_known_socket_check (&state.control))
-    r = -EBADF;
+  else if (!sonde_known_socket_check (&state.control) || wish->producer == SONDE_PRODUCER_TRACER)
+    r = -EBADF; /* others have no region */
   else
     {
       r = ask (state.control.fd, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES,

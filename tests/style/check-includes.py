@@ -71,7 +71,7 @@ LAYERS = {
         'heap': ('', ['zstd.h']),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
         'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
-        'program': ('heap process stream', ['shared-ring/*.h']),
+        'program': ('heap process stream', ['shared-ring/*.h', 'zstd.h']),
         'worker': ('counters heap names perf process program stream', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,

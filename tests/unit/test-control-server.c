@@ -42,7 +42,7 @@ link_refused (pid_t pid, gpointer user_data)
 }
 
 static void
-undelivered (guint number, gpointer user_data)
+undelivered (const SondeRingWanted *wanted, guint number, gpointer user_data)
 {
   Fixture *fixture = user_data;
 

@@ -457,7 +457,7 @@ fill_stream (SondeRecorder *recorder)
 
   while (sonde_recorder_n_missed (recorder) == n_missed)
     {
-      sonde_recorder_heap_segment (recorder, "other", bytes, 100000, 0);
+      sonde_recorder_segment (recorder, "other", bytes, 100000, 0);
       sonde_recorder_flush (recorder);
     }
 }

@@ -408,7 +408,7 @@ misses_the_end_of_a_segment (Fixture *fixture, gconstpointer data)
 
       memset (values, 0, sizeof values);
       sonde_recorder_sum (fixture->base.recorder, before);
-      sonde_recorder_heap_segment (fixture->base.recorder, SONDE_HEAP_LOG_PATH, segment, 100000, 5);
+      sonde_recorder_segment (fixture->base.recorder, SONDE_HEAP_LOG_PATH, segment, 100000, 5);
       sonde_recorder_flush (fixture->base.recorder);
       sonde_recorder_sum (fixture->base.recorder, values);
       if (values[SONDE_LEDGER_STREAM_LOST] == before[SONDE_LEDGER_STREAM_LOST])

@@ -231,7 +231,7 @@ answer_sysprof (Peer *peer, const Message *message)
     return refuse_peer (peer, "A control socket of programs was closed: there are too many rings");
   if (send_answer (peer, "", 1, fd))
     return TRUE;
-  self->handler.undelivered (number, self->user_data);
+  self->handler.undelivered (&wanted, number, self->user_data);
   return refuse_peer (peer, DEAF);
 }
 
@@ -340,7 +340,7 @@ answer_ring_request (Peer *peer, const Message *message)
   if (send_answer (peer, &answer, sizeof answer, fd))
     return TRUE;
   if (fd >= 0)
-    self->handler.undelivered (number, self->user_data);
+    self->handler.undelivered (&wanted, number, self->user_data);
   return end_peer (peer, FALSE);
 }
 

@@ -37,7 +37,7 @@ typedef struct
   /* @pid: of a process that gets no link, and so no ring; 0: the kernel does not say */
   void (*link_refused) (pid_t pid, gpointer user_data);
   /* The ring could not be delivered. */
-  void (*undelivered) (guint number, gpointer user_data);
+  void (*undelivered) (const SondeRingWanted *wanted, guint number, gpointer user_data);
   /* A program's doorbell. */
   void (*bell) (gpointer user_data);
   /* The other end of this peer is closed everywhere. */

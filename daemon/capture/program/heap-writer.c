@@ -22,7 +22,7 @@ take_segment (const uint8_t *bytes, gsize size_bytes, guint n_events, gpointer u
 {
   SondeHeapWriter *self = user_data;
 
-  sonde_recorder_heap_segment (self->recorder, self->path, bytes, size_bytes, n_events);
+  sonde_recorder_segment (self->recorder, self->path, bytes, size_bytes, n_events);
 }
 
 SondeHeapWriter *

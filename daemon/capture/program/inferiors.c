@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/capture/program/call-tries.h"
 #include "daemon/capture/program/control-server.h"
 #include "daemon/capture/program/frame-adopter.h"
 #include "daemon/capture/program/heap-writer.h"
@@ -106,6 +107,7 @@ struct SondeInferiors
   guint n_logs_left_out;
   gint64 logs_since_us;
   SondeHeapWriter *heap_writer; /* NULL: each heap event is a frame */
+  SondeCallTries *tries;        /* NULL: calls are not counted */
   gint64 taken_ns;              /* of rings, by the last turn: see taken_until() */
   gint64 told_ns;               /* of heap events, by that */
   gint64 records_ns;            /* of the kernel's records; 0: nobody said so yet */
@@ -908,6 +910,24 @@ larger_ring_wanted (SondeInferiors *self, const SondeRingWanted *wanted, guint *
   return fd;
 }
 
+/* In place of a ring: a program's calls are counted in it, not told. */
+static int
+region_wanted (SondeInferiors *self, const SondeRingWanted *wanted, guint *number)
+{
+  SondeInferior *inferior = ensure_inferior (self, wanted->pid, wanted->peer);
+  int fd = sonde_call_tries_add (self->tries, inferior);
+  g_autofree char *text = NULL;
+
+  *number = 0;
+  if (fd >= 0 || fd == -EALREADY)
+    return fd;
+  text = g_strdup_printf (
+      SONDE_LEDGER_MISSING "process %d got no memory for its calls (%s): they are not counted",
+      inferior->pid, fd == -EDQUOT ? "the session has no more; trace-memory" : g_strerror (-fd));
+  tell_missing (self, 1, text);
+  return fd;
+}
+
 static int
 ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 {
@@ -935,6 +955,8 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
     }
   if (wanted->continues != 0)
     return larger_ring_wanted (self, wanted, number);
+  if (wanted->producer == SONDE_PRODUCER_TRACER && self->tries != NULL)
+    return region_wanted (self, wanted, number);
   if (!find_rights (self, wanted->producer, &made.what, &rights))
     return -EOPNOTSUPP;
 
@@ -958,9 +980,15 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
 }
 
 static void
-ring_undelivered (guint number, gpointer user_data)
+ring_undelivered (const SondeRingWanted *wanted, guint number, gpointer user_data)
 {
   SondeInferiors *self = user_data;
+
+  if (wanted->producer == SONDE_PRODUCER_TRACER)
+    {
+      sonde_call_tries_withdraw (self->tries, ensure_inferior (self, wanted->pid, wanted->peer));
+      return;
+    }
 
   for (guint i = 0; i < self->rings->len; i++)
     if (((ProgramRing *) g_ptr_array_index (self->rings, i))->number == number)
@@ -1044,6 +1072,8 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
       self->heap_writer = sonde_heap_writer_new (parts->recorder, &setup->asked);
       self->parts.book = sonde_heap_writer_book (self->heap_writer);
     }
+  if (setup->asked.trace != SONDE_TRIE_OFF)
+    self->tries = sonde_call_tries_new (parts->recorder, &setup->asked);
   sonde_ring_schedule_init (&self->schedule);
   self->turn = g_source_new (&turn_functions, sizeof (GSource));
   g_source_set_static_name (self->turn, "inferior rings");
@@ -1065,6 +1095,7 @@ sonde_inferiors_free (SondeInferiors *self)
   g_source_unref (self->turn);
   g_ptr_array_unref (self->rings);
   sonde_frame_adopter_free (self->adopter);
+  sonde_call_tries_free (self->tries);
   g_ptr_array_unref (self->inferiors);
   sonde_heap_writer_free (self->heap_writer);
   g_free (self);
@@ -1107,6 +1138,8 @@ sonde_inferiors_pause (SondeInferiors *self, gboolean is_paused)
       if (ring->dead_us == 0)
         sonde_ring_reader_pause (ring->reader, is_paused);
     }
+  if (self->tries != NULL)
+    sonde_call_tries_pause (self->tries, is_paused);
 }
 
 /* --- turns --- */
@@ -1160,6 +1193,8 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
         sonde_heap_book_turn (self->parts.book, MIN (self->taken_ns, time_ns));
       sonde_heap_book_end_left (self->parts.book, pid);
     }
+  if (self->tries != NULL)
+    sonde_call_tries_end_process (self->tries, pid, time_ns);
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
@@ -1213,6 +1248,8 @@ sonde_inferiors_reader_comes (SondeInferiors *self)
 {
   if (self->parts.book != NULL)
     sonde_heap_book_restart (self->parts.book, sonde_stream_now_ns ());
+  if (self->tries != NULL)
+    sonde_call_tries_restart (self->tries);
 }
 
 void
@@ -1241,6 +1278,8 @@ sonde_inferiors_count (SondeInferiors *self)
 
   for (guint i = 0; i < self->rings->len; i++)
     count_ring (self, g_ptr_array_index (self->rings, i), FALSE);
+  if (self->tries != NULL)
+    sonde_call_tries_turn (self->tries);
   /* What came while rings were read waits: a turn looks at all of them. */
   if (self->heap_writer != NULL && sonde_heap_writer_count (self->heap_writer, now))
     wake (self);
@@ -1302,6 +1341,8 @@ sonde_inferiors_drain (SondeInferiors *self, gboolean is_urgent)
       if (ring->dead_us == 0)
         sonde_ring_reader_pause (ring->reader, TRUE);
     }
+  if (self->tries != NULL && self->server != NULL)
+    sonde_call_tries_pause (self->tries, TRUE);
   g_clear_pointer (&self->server, sonde_control_server_free);
   is_empty = !run_turn (self, is_urgent) && !read_all_at_once (self);
   sonde_recorder_flush (self->parts.recorder);
@@ -1331,6 +1372,8 @@ sonde_inferiors_end (SondeInferiors *self)
       ring->dead_us = g_get_monotonic_time ();
       close_ring (self, last, FALSE);
     }
+  if (self->tries != NULL)
+    sonde_call_tries_end (self->tries);
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       tell_lacking (self, g_ptr_array_index (self->inferiors, i));

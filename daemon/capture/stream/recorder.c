@@ -323,7 +323,7 @@ sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame)
 }
 
 void
-sonde_recorder_heap_segment (
+sonde_recorder_segment (
     SondeRecorder *self, const char *path, const guint8 *bytes, gsize size_bytes, guint n_events)
 {
   const guint32 magic = GUINT32_TO_LE (SONDE_HEAP_LABEL_MAGIC);

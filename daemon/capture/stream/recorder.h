@@ -79,7 +79,7 @@ void sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame);
 /* A segment of the log or the sums of heap events (protocol/heap-sums.h), of so many. Counts these
  * as recorded.
  */
-void sonde_recorder_heap_segment (
+void sonde_recorder_segment (
     SondeRecorder *self, const char *path, const guint8 *bytes, gsize size_bytes, guint n_events);
 /* Frames but samples that readers did not get, each for itself: parts of segments among them. One
  * of which the beginning came is no lost event. */

@@ -5,16 +5,22 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "shared-ring/collector/beacon-watch.h"
+#include "shared-ring/collector/control-link.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
 #include "shared-ring/ring-atomic.h"
 
 #define VARIABLE "SONDE_TRACE_FD"
+
+/* Of a process, one after the other: each stays mapped. */
+#define MAX_REGIONS 256
 
 _Thread_local SondeTracerThread sonde_tracer_thread;
 bool sonde_tracer_is_on;
@@ -29,10 +35,13 @@ enum
 
 /* Of the process. */
 static SondeTrie *trie;
+static SondeTrieHeader *header; /* of its region */
 static pthread_key_t key;
 static uint32_t state;
 static uint32_t generation; /* that @trie is of */
+static uint32_t n_regions;
 static bool is_confined;
+static bool is_watching;
 
 static uint64_t
 read_nanoseconds (void)
@@ -97,6 +106,7 @@ void
 sonde_tracer_confine (bool is_clockless)
 {
   sonde_ring_store_relaxed (&is_confined, true);
+  sonde_control_link_confine ();
   if (is_clockless)
     give_up ();
 }
@@ -108,12 +118,13 @@ find_stack (uint64_t sp, SondeTrieRange *range)
   return !sonde_ring_load_relaxed (&is_confined) && sonde_stack_finder_find (sp, range);
 }
 
-/* Its owner is whoever is first: a region is of one process. */
+/* Its owner is whoever is first: a region is of one process. All threads begin anew in it. */
 static int
-take_region (int fd, SondeTrie **taken)
+take_region (int fd)
 {
   SondeTrieUser user = { .find_stack = find_stack };
   SondeTrieMemory memory;
+  SondeTrie *taken;
   uint32_t nobody = 0;
   int r = sonde_trie_memory_map (fd, &memory);
 
@@ -125,15 +136,24 @@ take_region (int fd, SondeTrie **taken)
       (uint32_t) (user.read_clock == NULL ? SONDE_TRIE_COUNTER : SONDE_TRIE_NANOSECONDS));
   r = __atomic_compare_exchange_n (&memory.header->owner, &nobody, (uint32_t) getpid (), false,
                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
-          ? sonde_trie_new (&memory, &user, taken)
+          ? sonde_trie_new (&memory, &user, &taken)
           : -EBUSY;
   if (r < 0)
-    sonde_trie_memory_unmap (&memory);
-  return r;
+    {
+      sonde_trie_memory_unmap (&memory);
+      return r;
+    }
+  if (n_regions++ > 0)
+    sonde_fork_guard_renew ();
+  trie = taken;
+  header = memory.header;
+  generation = sonde_fork_guard_generation ();
+  return 0;
 }
 
+/* A descriptor of somebody who speaks with no session. Returns: false: there is none */
 static bool
-start (void)
+take_inherited (void)
 {
   const char *text = getenv (VARIABLE);
   char *end;
@@ -143,12 +163,68 @@ start (void)
     return false;
   errno = 0;
   fd = strtol (text, &end, 10);
-  if (errno != 0 || *end != '\0' || fd < 0 || fd > INT_MAX)
-    return false;
-  if (sonde_fork_guard_init () < 0 || pthread_key_create (&key, end_thread) != 0)
-    return false;
-  generation = sonde_fork_guard_generation ();
-  return take_region ((int) fd, &trie) == 0;
+  return errno == 0 && *end == '\0' && fd >= 0 && fd <= INT_MAX && take_region ((int) fd) == 0;
+}
+
+/* Errors: of sonde_control_link_get_ring(), -ENODEV nobody wants our calls; -EALREADY the region
+ * that there is is the session's */
+static int
+ask_for_region (void)
+{
+  const SondeRingWish wish = { .producer = SONDE_PRODUCER_TRACER, .is_common = true };
+  SondeRingGrant grant;
+  int r = n_regions < MAX_REGIONS ? sonde_control_link_get_ring (&wish, &grant) : -EMFILE;
+
+  if (r < 0)
+    return r;
+  r = take_region (grant.ring_fd);
+  close (grant.ring_fd);
+  return r;
+}
+
+static void
+settle (uint32_t settled)
+{
+  sonde_tracer_is_on = settled == TRACED;
+  sonde_ring_store_release (&state, settled);
+}
+
+/* By the thread that sleeps on the beacon. Where a session has gone, and could not say so, nobody
+ * reads what is counted. */
+static void
+follow_beacon (void)
+{
+  uint32_t before = sonde_ring_load_acquire (&state);
+  int r;
+
+  if ((before != TRACED && before != UNTRACED)
+      || !__atomic_compare_exchange_n (&state, &before, STARTING, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED))
+    return;
+  sonde_control_link_follow (SONDE_PRODUCER_TRACER);
+  r = ask_for_region ();
+  if (r == -ENODEV && before == TRACED)
+    {
+      sonde_ring_store_relaxed (&header->mode, (uint32_t) SONDE_TRIE_OFF);
+      sonde_ring_store_release (&header->epoch, sonde_ring_load_relaxed (&header->epoch) + 1);
+    }
+  settle (r == 0 ? TRACED : before);
+}
+
+/* Of the first process, or a child of fork(): @state is STARTING. */
+static void
+begin_process (bool is_first)
+{
+  bool is_taken = is_first && take_inherited ();
+
+  if (!is_taken && (!is_first || getenv (VARIABLE) == NULL))
+    {
+      is_taken = ask_for_region () == 0;
+      is_watching = sonde_control_link_may_come ();
+    }
+  settle (is_taken ? TRACED : UNTRACED);
+  if (is_watching)
+    sonde_beacon_watch_start (follow_beacon);
 }
 
 /* Before what it is preloaded into calls anything, but for libraries that it needs itself. */
@@ -161,9 +237,33 @@ begin (void)
   if (__atomic_compare_exchange_n (&state, &expected, STARTING, false, __ATOMIC_ACQUIRE,
                                    __ATOMIC_RELAXED))
     {
-      sonde_tracer_is_on = start ();
-      sonde_ring_store_release (&state, (uint32_t) (sonde_tracer_is_on ? TRACED : UNTRACED));
+      if (sonde_fork_guard_init () < 0 || pthread_key_create (&key, end_thread) != 0)
+        settle (UNTRACED);
+      else
+        begin_process (true);
     }
+  errno = saved_errno;
+}
+
+/* With the first call of a child of fork(), which has one thread: its parent's region is not mapped
+ * here. No handler of a signal comes between, as it might call, too. */
+static void
+begin_child (void)
+{
+  uint32_t before = sonde_ring_load_relaxed (&state);
+  int saved_errno = errno;
+  sigset_t all, unblocked;
+
+  sigfillset (&all);
+  pthread_sigmask (SIG_SETMASK, &all, &unblocked);
+  if (__atomic_compare_exchange_n (&state, &before, STARTING, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED))
+    {
+      generation = sonde_fork_guard_generation ();
+      n_regions = 0;
+      begin_process (false);
+    }
+  pthread_sigmask (SIG_SETMASK, &unblocked, NULL);
   errno = saved_errno;
 }
 
@@ -174,6 +274,9 @@ sonde_tracer_start_thread (uint64_t sp)
   SondeTrieRange stack;
   int saved_errno = errno;
 
+  if (sonde_fork_guard_generation () != generation && sonde_fork_guard_generation () != 0
+      && getenv (VARIABLE) == NULL && !sonde_ring_load_relaxed (&is_confined))
+    begin_child ();
   if (sonde_ring_load_acquire (&state) != TRACED || sonde_fork_guard_generation () != generation)
     return NULL;
   if (self->is_busy || sonde_ring_load_relaxed (&is_confined))

@@ -11,10 +11,15 @@
 /**
  * SECTION: tracer
  *
- * The region of the process is a descriptor that it inherited, whose number is in the environment
- * variable SONDE_TRACE_FD. It is taken by one process and once: neither children of fork() nor what
- * it executes is traced. Who calls before that is known, while a thread gets its writer, or behind
- * its thread's end, is counted as lost.
+ * The region of the process is asked for over the control link, as rings are: when the process
+ * starts, if its environment names a session; and whenever the beacon calls, by a thread that
+ * sleeps on it. Then all threads begin anew in the new region, and the one before stays mapped, as
+ * a hook may be in it. A child of fork() asks for its own with its first call. Where the
+ * environment variable SONDE_TRACE_FD has the number of a region that was inherited it is that, for
+ * the first process that takes it, and none else.
+ *
+ * Who calls before the region is there is not counted; who calls while a thread gets its writer, or
+ * behind its thread's end, is counted as lost.
  */
 typedef struct
 {
