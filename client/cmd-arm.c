@@ -43,7 +43,7 @@ dup_preload (void)
             ? g_variant_lookup_value (properties, "Preloads", G_VARIANT_TYPE ("a{ss}"))
             : NULL;
 
-  return sonde_preload_dup_path (preloads);
+  return sonde_preload_dup_path (SONDE_PRELOAD_MEMORY, preloads);
 }
 
 /* --- what a unit is like --- */
@@ -161,7 +161,7 @@ check_programs (GVariant *unit, const char *preload, gboolean is_user, GError **
       const char *path;
 
       g_variant_get_child (command, 0, "&s", &path);
-      if (!sonde_preload_check (preload, path, &user, error))
+      if (!sonde_preload_check (SONDE_PRELOAD_MEMORY, preload, path, &user, error))
         return FALSE;
     }
   return TRUE;
@@ -366,7 +366,7 @@ arm_session (const ArmOptions *options, GError **error)
   g_autofree char *text = NULL;
   g_autofree char *path = sonde_drop_in_dup_path (SONDE_DROP_IN_SESSION, NULL, error);
 
-  if (path == NULL || !sonde_preload_check (preload, "", NULL, error))
+  if (path == NULL || !sonde_preload_check (SONDE_PRELOAD_MEMORY, preload, "", NULL, error))
     return FALSE;
   /* A single one begins a variable there, or takes the meaning of what follows. */
   g_string_replace (value, "\\", "\\\\", 0);
@@ -384,12 +384,12 @@ arm_session (const ArmOptions *options, GError **error)
 static int
 arm_command (char **argv, const ArmOptions *options)
 {
-  g_autofree char *preload = sonde_preload_dup_path (NULL);
+  g_autofree char *preload = sonde_preload_dup_path (SONDE_PRELOAD_MEMORY, NULL);
   g_autofree char *all = sonde_preload_join (preload, g_getenv (VARIABLE));
   g_autoptr (GError) error = NULL;
   int saved_errno;
 
-  if (!sonde_preload_check (preload, argv[0], NULL, &error))
+  if (!sonde_preload_check (SONDE_PRELOAD_MEMORY, preload, argv[0], NULL, &error))
     {
       sonde_cli_fail (error);
       return SONDE_EXIT_OUR_FAILURE;

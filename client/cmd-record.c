@@ -187,7 +187,8 @@ dup_end (SondeClientSession *session,
     return g_string_free (out, FALSE);
   quoted = g_shell_quote (file);
   g_string_append_printf (
-      out, "Now: sondectl %s %s\n", memory != NULL ? "heap" : "report",
+      out, "Now: sondectl %s %s\n",
+      memory != NULL ? "heap" : (options->trace != NULL ? "calls" : "report"),
       g_str_equal (name, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
   return g_string_free (out, FALSE);
 }

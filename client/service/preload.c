@@ -15,8 +15,23 @@
 #include "client/base/sibling.h"
 #include "client/base/text.h"
 
-#define LIBRARY   "libsonde-memory.so"
 #define LIB_TOKEN "$LIB" /* Source: ld.so(8), "Dynamic string tokens" */
+
+static const struct
+{
+  const char *library;
+  const char *built; /* in a build tree */
+  const char *variable;
+  const char *key; /* of the service's property */
+  const char *verb;
+} preloads_known[SONDE_N_PRELOADS] = {
+  [SONDE_PRELOAD_MEMORY]
+  = { "libsonde-memory.so", "shared-ring/collector/memory/libsonde-memory.so",
+      "SONDE_MEMORY_LIBRARY", "memory", "record the heap of" },
+  [SONDE_PRELOAD_TRACER]
+  = { "libsonde-tracer.so", "shared-ring/collector/tracer/libsonde-tracer.so",
+      "SONDE_TRACER_LIBRARY", "tracer", "trace the functions of" },
+};
 
 enum
 {
@@ -131,12 +146,12 @@ gains_rights (int fd, const SondePreloadUser *user)
 }
 
 static gboolean
-refuse (GError **error, const char *path, const char *why)
+refuse (GError **error, SondePreload preload, const char *path, const char *why)
 {
   g_autofree char *shown = sonde_text_escape (path, -1);
 
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "Cannot record the heap of %s: %s",
-               shown, why);
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "Cannot %s %s: %s",
+               preloads_known[preload].verb, shown, why);
   return FALSE;
 }
 
@@ -149,7 +164,8 @@ is_alike (const Program *program, const Program *library)
 
 /* @narrow: the library for 32-bit programs; of class 0: there is none */
 static gboolean
-check_program (const char *path,
+check_program (SondePreload preload,
+               const char *path,
                int fd,
                const Program *program,
                const Program *library,
@@ -157,22 +173,22 @@ check_program (const char *path,
                const SondePreloadUser *user,
                GError **error)
 {
+  const char *name = preloads_known[preload].library;
   g_autofree char *loader = g_path_get_basename (program->loader);
+  g_autofree char *why = NULL;
 
   if (gains_rights (fd, user))
-    return refuse (error, path,
-                   "it gains rights when it is executed, and then loads no library of others");
-  if (!is_alike (program, library) && !is_alike (program, narrow))
-    return refuse (error, path,
-                   program->elf_class == ELFCLASS32 && program->machine == EM_386
-                           && library->machine == EM_X86_64
-                       ? "it is a 32-bit program, and libsonde-memory.so for those is not there"
-                       : "it is of another architecture than libsonde-memory.so");
-  if (program->loader[0] == '\0')
-    return refuse (error, path, "it is statically linked, and loads no library");
-  if (g_str_has_prefix (loader, "ld-musl"))
-    return refuse (error, path, "its C library is musl, and libsonde-memory.so needs glibc");
-  return TRUE;
+    why = g_strdup ("it gains rights when it is executed, and then loads no library of others");
+  else if (!is_alike (program, library) && !is_alike (program, narrow))
+    why = program->elf_class == ELFCLASS32 && program->machine == EM_386
+                  && library->machine == EM_X86_64
+              ? g_strdup_printf ("it is a 32-bit program, and %s for those is not there", name)
+              : g_strdup_printf ("it is of another architecture than %s", name);
+  else if (program->loader[0] == '\0')
+    why = g_strdup ("it is statically linked, and loads no library");
+  else if (g_str_has_prefix (loader, "ld-musl"))
+    why = g_strdup_printf ("its C library is musl, and %s needs glibc", name);
+  return why == NULL || refuse (error, preload, path, why);
 }
 
 /* What LD_PRELOAD can hold: blanks and colons end a path there, and controls a line. */
@@ -186,7 +202,7 @@ is_path (const char *path)
 }
 
 static gboolean
-read_library (const char *path, Program *library, GError **error)
+read_library (SondePreload preload, const char *path, Program *library, GError **error)
 {
   sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   char interpreter[MAX_PATH_BYTES];
@@ -197,8 +213,8 @@ read_library (const char *path, Program *library, GError **error)
       int saved_errno = errno;
 
       g_set_error (error, G_IO_ERROR, g_io_error_from_errno (saved_errno),
-                   "Cannot preload %s, which records the heap: %s", shown,
-                   g_strerror (saved_errno));
+                   "Cannot preload %s, which is to %s programs: %s", shown,
+                   preloads_known[preload].verb, g_strerror (saved_errno));
       return FALSE;
     }
   if (!is_path (path))
@@ -249,41 +265,44 @@ dup_narrow_file (const char *path)
 }
 
 char *
-sonde_preload_dup_path (GVariant *preloads)
+sonde_preload_dup_path (SondePreload preload, GVariant *preloads)
 {
-  const char *named = g_getenv ("SONDE_MEMORY_LIBRARY");
+  const char *library = preloads_known[preload].library;
+  const char *named = g_getenv (preloads_known[preload].variable);
   const char *told = NULL;
   g_autofree char *built = NULL;
 
   if (named != NULL)
     return g_strdup (named);
-  built = sonde_sibling_dup_path ("shared-ring/collector/memory/" LIBRARY, "");
+  built = sonde_sibling_dup_path (preloads_known[preload].built, "");
   if (built[0] != '\0')
     return g_steal_pointer (&built);
-  if (preloads != NULL && g_variant_lookup (preloads, "memory", "&s", &told)
+  if (preloads != NULL && g_variant_lookup (preloads, preloads_known[preload].key, "&s", &told)
       && g_path_is_absolute (told) && is_path (told) && is_there (told))
     return g_strdup (told);
-  return g_strdup (SONDE_PRELOADS "/" LIBRARY);
+  return g_strconcat (SONDE_PRELOADS "/", library, NULL);
 }
 
 char *
 sonde_preload_join (const char *path, const char *others)
 {
   g_auto (GStrv) parts = g_strsplit_set (others != NULL ? others : "", ": ", -1);
+  g_autofree char *own = g_path_get_basename (path);
   g_autoptr (GString) all = g_string_new (path);
 
   for (guint i = 0; parts[i] != NULL; i++)
     {
       g_autofree char *name = g_path_get_basename (parts[i]);
 
-      if (parts[i][0] != '\0' && !g_str_equal (parts[i], path) && !g_str_equal (name, LIBRARY))
+      if (parts[i][0] != '\0' && !g_str_equal (parts[i], path) && !g_str_equal (name, own))
         g_string_append_printf (all, ":%s", parts[i]);
     }
   return g_strdup (all->str);
 }
 
 gboolean
-sonde_preload_check (const char *path,
+sonde_preload_check (SondePreload preload,
+                     const char *path,
                      const char *command,
                      const SondePreloadUser *user,
                      GError **error)
@@ -295,8 +314,8 @@ sonde_preload_check (const char *path,
   Program narrow = { 0 };
   Program library, program;
 
-  if (!read_library (library_path, &library, error)
-      || (narrow_path != NULL && !read_library (narrow_path, &narrow, error)))
+  if (!read_library (preload, library_path, &library, error)
+      || (narrow_path != NULL && !read_library (preload, narrow_path, &narrow, error)))
     return FALSE;
   for (guint i = 0; i <= MAX_INTERPRETERS && name != NULL; i++)
     {
@@ -306,7 +325,7 @@ sonde_preload_check (const char *path,
 
       if (kind != KIND_SCRIPT)
         return kind == KIND_OTHER
-               || check_program (name, fd, &program, &library, &narrow,
+               || check_program (preload, name, fd, &program, &library, &narrow,
                                  user != NULL ? user : &ourselves, error);
       g_free (name);
       name = g_strdup (interpreter);

@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The library that records the heap, in front of a program: where it lies, and whether it will be
- * loaded. */
+/* The libraries that tell of a program from within, in front of it: where they lie, and whether
+ * they will be loaded. */
 #pragma once
 
 #include <gio/gio.h>
+
+typedef enum
+{
+  SONDE_PRELOAD_MEMORY, /* libsonde-memory.so */
+  SONDE_PRELOAD_TRACER, /* libsonde-tracer.so */
+  SONDE_N_PRELOADS,
+} SondePreload;
 
 /**
  * sonde_preload_dup_path:
  * @preloads: (nullable): a{ss}, the service's property
  *
- * The first of: what SONDE_MEMORY_LIBRARY says, the library that was built beside the running
- * program, the service's if such a file is there, the installed one.
+ * The first of: what SONDE_MEMORY_LIBRARY or SONDE_TRACER_LIBRARY says, the library that was built
+ * beside the running program, the service's if such a file is there, the installed one.
  *
  * Returns: (transfer full): for LD_PRELOAD; "$LIB" in it is the loader's to replace
  */
-char *sonde_preload_dup_path (GVariant *preloads);
+char *sonde_preload_dup_path (SondePreload preload, GVariant *preloads);
 
 /* @path with "$LIB" as the loader replaces it in programs of our own architecture. */
 char *sonde_preload_dup_file (const char *path);
@@ -37,7 +44,7 @@ typedef struct
 
 /**
  * sonde_preload_check:
- * @path: as of sonde_preload_dup_path()
+ * @path: of @preload, as of sonde_preload_dup_path()
  * @command: found through PATH; a script is what its interpreter is
  * @user: (nullable): NULL: ourselves
  *
@@ -48,7 +55,8 @@ typedef struct
  *   command is static, of another architecture or C library, or gains rights when it is executed
  * Source: ld.so(8), LD_PRELOAD and "Secure-execution mode"; elf(5)
  */
-gboolean sonde_preload_check (const char *path,
+gboolean sonde_preload_check (SondePreload preload,
+                              const char *path,
                               const char *command,
                               const SondePreloadUser *user,
                               GError **error);

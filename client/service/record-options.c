@@ -16,6 +16,7 @@
 #define DESCRIPTION "Example: sondectl record -d 5 -- python3 program.py"
 
 static const char *const memory_modes[] = { "off", "all", "sampled", NULL };
+static const char *const trace_modes[] = { "off", "count", "auto", "exact", NULL };
 
 /* "cpu,memory"; given again, it adds. */
 static gboolean
@@ -56,18 +57,33 @@ add_pid (const char *name, const char *value, gpointer data, GError **error)
   return TRUE;
 }
 
+static gboolean
+set_mode (const char *name,
+          const char *value,
+          const char *const *modes,
+          const char *usual,
+          char **mode,
+          GError **error)
+{
+  if (value != NULL && sonde_choice_find (name, value, modes, error) < 0)
+    return FALSE;
+  g_clear_pointer (mode, g_free);
+  if (g_strcmp0 (value, "off") != 0)
+    *mode = g_strdup (value != NULL ? value : usual);
+  return TRUE;
+}
+
 /* Of "--memory" alone everything is meant. */
 static gboolean
 set_memory (const char *name, const char *value, gpointer data, GError **error)
 {
-  SondeRecordOptions *self = data;
+  return set_mode (name, value, memory_modes, "all", &((SondeRecordOptions *) data)->memory, error);
+}
 
-  if (value != NULL && sonde_choice_find (name, value, memory_modes, error) < 0)
-    return FALSE;
-  g_clear_pointer (&self->memory, g_free);
-  if (g_strcmp0 (value, "off") != 0)
-    self->memory = g_strdup (value != NULL ? value : "all");
-  return TRUE;
+static gboolean
+set_trace (const char *name, const char *value, gpointer data, GError **error)
+{
+  return set_mode (name, value, trace_modes, "auto", &((SondeRecordOptions *) data)->trace, error);
 }
 
 /* As GLib reads numbers, but 0 is one, too. */
@@ -157,6 +173,13 @@ static const struct
     "DETAIL", RECORD, AT (memory_detail), "memory-detail", "s" },
   { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "events, log or sums: small files (events)",
     "DETAIL", START, OTHER, "memory-detail", "s" },
+  { "trace", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_trace,
+    "Count calls of functions: count, auto or exact (auto)", "MODE", RECORD | START, AT (trace),
+    "trace", "s" },
+  { "trace-depth", 0, 0, G_OPTION_ARG_INT, NULL, "Calls deeper than that have no path (4096)", "N",
+    RECORD | START, OTHER, "trace-depth", "u" },
+  { "trace-memory", 0, 0, G_OPTION_ARG_INT64, NULL, "For paths of all processes (67108864)",
+    "BYTES", RECORD | START, OTHER, "trace-memory", "t" },
   { "collectors", 0, 0, G_OPTION_ARG_NONE, NULL, "Marks and counters of running programs, too",
     NULL, RECORD | START, OTHER, "collectors", "true" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,
@@ -227,12 +250,11 @@ sonde_record_options_take_command (SondeRecordOptions *self, int argc, char **ar
 
 /* Of "--memory all ./program" the mode would be the command: it needs a "=". */
 static gboolean
-is_mode_for_command (const SondeRecordOptions *self)
+is_mode_for_command (const SondeRecordOptions *self, const char *mode, const char *const *modes)
 {
   g_autofree char *program = NULL;
 
-  if (self->memory == NULL || self->command == NULL
-      || !g_strv_contains (memory_modes, self->command[0]))
+  if (mode == NULL || self->command == NULL || !g_strv_contains (modes, self->command[0]))
     return FALSE;
   program = g_find_program_in_path (self->command[0]);
   return program == NULL;
@@ -255,8 +277,10 @@ sonde_record_options_check (const SondeRecordOptions *self, const char *command)
     sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
   else if (self->frequency_hz != 0 && self->period != 0)
     sonde_cli_complain ("--frequency and --period exclude each other");
-  else if (is_mode_for_command (self))
+  else if (is_mode_for_command (self, self->memory, memory_modes))
     sonde_cli_complain ("the mode follows a \"=\": --memory=%s", self->command[0]);
+  else if (is_mode_for_command (self, self->trace, trace_modes))
+    sonde_cli_complain ("the mode follows a \"=\": --trace=%s", self->command[0]);
   else if (!(self->seconds >= 0 && self->seconds <= MAX_SECONDS))
     sonde_cli_complain ("--duration goes from 0 to %.0f seconds, a year", MAX_SECONDS);
   else
@@ -303,6 +327,7 @@ sonde_record_options_clear (SondeRecordOptions *self)
     if (switches[i].arg == G_OPTION_ARG_STRING || switches[i].arg == G_OPTION_ARG_FILENAME)
       g_free (*(char **) member_of (self, i));
   g_free (self->memory);
+  g_free (self->trace);
   g_strfreev (self->counters);
   g_clear_pointer (&self->pids, g_array_unref);
 }
@@ -425,10 +450,29 @@ sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, G
   return g_variant_builder_end (&request);
 }
 
-char *
-sonde_record_options_dup_preload (const SondeRecordOptions *self)
+gboolean
+sonde_record_options_make_preload (const SondeRecordOptions *self, char **preload, GError **error)
 {
-  return self->memory != NULL && self->command != NULL ? sonde_preload_dup_path (NULL) : NULL;
+  const gboolean is_wanted[SONDE_N_PRELOADS] = {
+    [SONDE_PRELOAD_MEMORY] = self->memory != NULL, [SONDE_PRELOAD_TRACER] = self->trace != NULL
+  };
+  g_autofree char *all = NULL;
+
+  for (guint i = 0; i < SONDE_N_PRELOADS && self->command != NULL; i++)
+    {
+      g_autofree char *path = is_wanted[i] ? sonde_preload_dup_path (i, NULL) : NULL;
+      char *joined;
+
+      if (path == NULL)
+        continue;
+      if (!sonde_preload_check (i, path, self->command[0], NULL, error))
+        return FALSE;
+      joined = sonde_preload_join (path, all);
+      g_free (all);
+      all = joined;
+    }
+  *preload = g_steal_pointer (&all);
+  return TRUE;
 }
 
 char *

@@ -37,6 +37,7 @@ typedef struct
   double seconds;
   gboolean no_symbols;
   char *memory;             /* "all", "sampled"; NULL: off */
+  char *trace;              /* "count", "auto", "exact"; NULL: off */
   char *memory_detail;      /* of record; NULL: the service's default */
   gboolean has_memory_wait; /* else the service's default */
   int memory_wait_us;
@@ -74,9 +75,15 @@ void sonde_record_options_clear (SondeRecordOptions *self);
 GVariant *
 sonde_record_options_build (const SondeRecordOptions *self, GUnixFDList **fds, GError **error);
 
-/* (transfer full): the library that tells of the command's allocations: what SONDE_MEMORY_LIBRARY
- * says, else our own; NULL if they are not asked for. */
-char *sonde_record_options_dup_preload (const SondeRecordOptions *self);
+/**
+ * sonde_record_options_make_preload:
+ * @preload: (out) (transfer full): the libraries that tell of the command from within, for
+ *   LD_PRELOAD; NULL: none is asked for
+ *
+ * Returns: FALSE with @error if one of them would not be loaded
+ */
+gboolean
+sonde_record_options_make_preload (const SondeRecordOptions *self, char **preload, GError **error);
 
 /* "python3": what the capture is named after. */
 char *sonde_record_options_dup_subject (const SondeRecordOptions *self);

@@ -9,7 +9,6 @@
 
 #include "base/fd.h"
 #include "client/base/text.h"
-#include "client/service/preload.h"
 #include "client/service/spawn.h"
 
 struct SondeRecordRun
@@ -47,9 +46,9 @@ sonde_record_run_new (const SondeRecordOptions *options, GError **error)
   self->cancellable = g_cancellable_new ();
   if (options->command != NULL)
     {
-      g_autofree char *preload = sonde_record_options_dup_preload (options);
+      g_autofree char *preload = NULL;
 
-      if (preload != NULL && !sonde_preload_check (preload, options->command[0], NULL, error))
+      if (!sonde_record_options_make_preload (options, &preload, error))
         return NULL;
       self->spawn = sonde_spawn_new (options->command, preload,
                                      g_strcmp0 (options->output, "-") == 0, error);
@@ -245,8 +244,8 @@ control_opened (GObject *source, GAsyncResult *result, gpointer user_data)
       = sonde_client_session_open_control_finish (SONDE_CLIENT_SESSION (source), result, &error);
   if (self->handler == NULL || self->has_stopped)
     return;
-  if (error != NULL && self->options->memory != NULL)
-    give_up (self, "Cannot record the command's heap: ", error);
+  if (error != NULL && (self->options->memory != NULL || self->options->trace != NULL))
+    give_up (self, "Cannot record the command from within: ", error);
   else
     sonde_client_session_add_process_async (self->session, sonde_spawn_pid (self->spawn), NULL,
                                             process_added, self);
