@@ -25,7 +25,8 @@
  * A slot's things are written by its thread alone. What is behind a slab's @n_used is not there
  * yet: it is raised, with a release, when an entry is complete. Where a word counts, it only grows;
  * buckets count modulo 2^32. The header's first line is of the maker and stays; its second is the
- * maker's, who raises @epoch behind all that he changed there; its third is the program's.
+ * maker's, who raises @epoch behind all that he changed there; its third is the program's, and the
+ * lists behind it are the maker's again.
  *
  * The account of a slot: @calls = those of its nodes + @lost_budget + @lost_depth. What
  * @lost_interrupted has, and the header's @lost_threads, is not among @calls.
@@ -49,8 +50,12 @@
 /* Of the frames of a shadow stack; calls below are counted as lost. */
 #define SONDE_TRIE_MAX_DEPTH 4096u
 
-#define SONDE_TRIE_N_OCTAVES 35u
-#define SONDE_TRIE_N_BUCKETS 16u
+/* What is said of functions in the header. */
+#define SONDE_TRIE_MAX_LEFT_OUT 128u
+#define SONDE_TRIE_FILTER_BYTES 2048u
+
+#define SONDE_TRIE_N_OCTAVES    35u
+#define SONDE_TRIE_N_BUCKETS    16u
 
 typedef enum
 {
@@ -84,7 +89,10 @@ typedef struct
   uint32_t max_depth;    /* 1 to SONDE_TRIE_MAX_DEPTH */
   uint64_t timed_from_ticks;  /* a path whose calls take longer has each timed */
   uint64_t timed_until_ticks; /* and no longer, when they take less than this */
-  uint32_t padding_2[8];
+  uint64_t slow_ticks;        /* a timed call that takes longer is slow; 0: none is */
+  uint32_t filter_bytes;      /* of @filter */
+  uint32_t n_left_out;        /* of @left_out */
+  uint32_t padding_2[4];
 
   uint32_t n_slots;      /* may be more than there are, for whoever was refused */
   uint32_t n_slabs;      /* the same */
@@ -92,6 +100,11 @@ typedef struct
   uint32_t owner;        /* the pid, of its own, of the process that has taken the region */
   uint32_t clock;        /* SondeTrieClock, of that one */
   uint64_t padding_3[5];
+
+  uint64_t left_out[SONDE_TRIE_MAX_LEFT_OUT]; /* of the maker: addresses of functions that are not
+                                                 counted any more */
+  char filter[SONDE_TRIE_FILTER_BYTES];       /* of the maker: lines "[!][MODULE-GLOB:]NAME-GLOB" or
+                                                 "size>=BYTES", the last that matches wins; none: all */
 } SondeTrieHeader;
 
 typedef enum
@@ -228,7 +241,12 @@ sonde_trie_bucket_begin (uint32_t bucket)
   return (uint64_t) (SONDE_TRIE_N_BUCKETS + bucket % SONDE_TRIE_N_BUCKETS) << (octave - 1);
 }
 
-static_assert (sizeof (SondeTrieHeader) == 3 * SONDE_TRIE_LINE_BYTES, "the header is three lines");
+static_assert (sizeof (SondeTrieHeader) <= SONDE_TRIE_HEADER_BYTES, "the header is a page");
+static_assert (offsetof (SondeTrieHeader, left_out) == 3 * SONDE_TRIE_LINE_BYTES,
+               "SondeTrieHeader.left_out is misplaced");
+static_assert (offsetof (SondeTrieHeader, filter)
+                   == 3 * SONDE_TRIE_LINE_BYTES + 8 * SONDE_TRIE_MAX_LEFT_OUT,
+               "SondeTrieHeader.filter is misplaced");
 static_assert (offsetof (SondeTrieHeader, epoch) == 64, "SondeTrieHeader.epoch is misplaced");
 static_assert (offsetof (SondeTrieHeader, timed_from_ticks) == 80,
                "SondeTrieHeader.timed_from_ticks is misplaced");

@@ -53,22 +53,32 @@ check_wish (const SondeTrieWish *wish)
   return wish->mode <= SONDE_TRIE_EXACT && wish->sample_every >= 1
          && wish->sample_every <= MAX_SAMPLE_EVERY
          && (wish->sample_every & (wish->sample_every - 1)) == 0 && wish->max_depth >= 1
-         && wish->max_depth <= SONDE_TRIE_MAX_DEPTH;
+         && wish->max_depth <= SONDE_TRIE_MAX_DEPTH && wish->n_left_out <= SONDE_TRIE_MAX_LEFT_OUT
+         && (wish->filter == NULL
+             || strnlen (wish->filter, SONDE_TRIE_FILTER_BYTES) < SONDE_TRIE_FILTER_BYTES);
 }
 
 int
 sonde_trie_memory_wish (SondeTrieMemory *memory, const SondeTrieWish *wish)
 {
   SondeTrieHeader *header = memory->header;
+  size_t filter_bytes;
 
   if (!check_wish (wish))
     return -EINVAL;
+  filter_bytes = wish->filter != NULL ? strlen (wish->filter) : 0;
 
   sonde_ring_store_relaxed (&header->mode, (uint32_t) wish->mode);
   sonde_ring_store_relaxed (&header->sample_every, wish->sample_every);
   sonde_ring_store_relaxed (&header->max_depth, wish->max_depth);
   sonde_ring_store_relaxed (&header->timed_from_ticks, wish->timed_from_ticks);
   sonde_ring_store_relaxed (&header->timed_until_ticks, wish->timed_until_ticks);
+  sonde_ring_store_relaxed (&header->slow_ticks, wish->slow_ticks);
+  for (uint32_t i = 0; i < wish->n_left_out; i++)
+    sonde_ring_store_relaxed (&header->left_out[i], wish->left_out[i]);
+  sonde_ring_store_relaxed (&header->n_left_out, wish->n_left_out);
+  memcpy (header->filter, wish->filter != NULL ? wish->filter : "", filter_bytes);
+  sonde_ring_store_relaxed (&header->filter_bytes, (uint32_t) filter_bytes);
   /* Pairs with the acquire of a writer that finds its own epoch over. */
   sonde_ring_store_release (&header->epoch, sonde_ring_load_relaxed (&header->epoch) + 1);
   return 0;

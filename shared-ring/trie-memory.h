@@ -31,11 +31,15 @@ typedef struct
   uint32_t max_depth;
   uint64_t timed_from_ticks;
   uint64_t timed_until_ticks;
+  uint64_t slow_ticks;
+  const char *filter;       /* NULL: all functions; else less than SONDE_TRIE_FILTER_BYTES long */
+  const uint64_t *left_out; /* of up to SONDE_TRIE_MAX_LEFT_OUT */
+  uint32_t n_left_out;
 } SondeTrieWish;
 
 /* Of a clock with about 2.6 ticks a ns, a path of 2 µs. */
 #define SONDE_TRIE_USUAL_WISH                                                                      \
-  ((SondeTrieWish){ SONDE_TRIE_AUTO, 64, SONDE_TRIE_MAX_DEPTH, 5200, 4000 })
+  ((SondeTrieWish){ SONDE_TRIE_AUTO, 64, SONDE_TRIE_MAX_DEPTH, 5200, 4000, 0, NULL, NULL, 0 })
 
 /**
  * sonde_trie_geometry_init:

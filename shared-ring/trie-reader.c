@@ -561,7 +561,9 @@ sonde_trie_reader_count (SondeTrieReader *self, SondeTrieCounts *counts)
           take_growth (self, &slot->calls + j, last, &r);
           sums[j] += *last;
         }
-      made.n_threads += sonde_ring_load_relaxed (&slot->generation);
+      /* A thread has one more for its handlers. */
+      if (sonde_ring_load_relaxed (&slot->is_signals) == 0)
+        made.n_threads += sonde_ring_load_relaxed (&slot->generation);
     }
   if (r < 0)
     return r;

@@ -488,6 +488,10 @@ sonde_statistic_name (SondeStatistic statistic)
     "programs-32-bit",
     "programs-static",
     "programs-without-library",
+    "traced-processes",
+    "calls",
+    "calls-lost",
+    "traces-refused",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

@@ -361,6 +361,11 @@ typedef enum
   SONDE_STATISTIC_PROGRAMS_32_BIT,
   SONDE_STATISTIC_PROGRAMS_STATIC,
   SONDE_STATISTIC_PROGRAMS_WITHOUT_LIBRARY, /* for another reason */
+  SONDE_STATISTIC_TRACED_PROCESSES,         /* whose calls are counted, now */
+  SONDE_STATISTIC_CALLS,                    /* of functions, as processes say */
+  SONDE_STATISTIC_CALLS_LOST,               /* of which no path is known, the same */
+  SONDE_STATISTIC_TRACES_REFUSED, /* processes whose calls are not counted, or no more: they got no
+                                     memory, or said of them what cannot be */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 

@@ -68,11 +68,12 @@ LAYERS = {
         'perf': ('', []),
         'stream': ('', ['unwind/*.h']),
         'counters': ('stream', []),
+        'calls': ('', ['shared-ring/trie-layout.h', 'shared-ring/trie-reader.h']),
         'heap': ('', ['zstd.h']),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
         'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
-        'program': ('heap process stream', ['shared-ring/*.h', 'zstd.h']),
-        'worker': ('counters heap names perf process program stream', ['seccomp.h']),
+        'program': ('calls heap process stream', ['shared-ring/*.h']),
+        'worker': ('calls counters heap names perf process program stream', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,
     'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h', 'zstd.h'],
@@ -108,7 +109,7 @@ REFUSED = {
 }
 # What the front and the broker share is for those who have rights.
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
-for room in ('counters', 'heap', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+for room in ('calls', 'counters', 'heap', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus, with the service and with systemd: all else of the client asks these.

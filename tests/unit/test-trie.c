@@ -409,7 +409,7 @@ a_trie_that_was_left_is_adopted (void)
   counts = trie_fixture_count (trie);
   g_assert_cmpuint (counts.n_slots, ==, 2);
   g_assert_cmpuint (counts.n_slabs, ==, 4);
-  g_assert_cmpuint (counts.n_threads, ==, 20000);
+  g_assert_cmpuint (counts.n_threads, ==, 10000);
   g_assert_cmpuint (counts.lost_threads, ==, 0);
 }
 

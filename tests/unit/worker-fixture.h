@@ -36,7 +36,12 @@ typedef struct
   gboolean stream_ended;
   GPtrArray *received;   /* copies of messages, to the front and to the broker */
   int socket;            /* the programs' end of the control socket; -1 once it is closed */
-  guint32 memory_detail; /* SondeMemoryDetail, of what is begun next */
+  guint32 memory_detail; /* SondeMemoryDetail, of what is begun next; as are those below */
+  guint32 trace;         /* SondeTrieMode */
+  guint32 trace_budget;
+  guint64 trace_memory_bytes;
+  guint64 trace_slow_us;
+  const char *trace_filter; /* NULL: none */
 } Worker;
 
 static inline void
@@ -236,11 +241,18 @@ worker_init_for (Worker *self, guint32 owner_uid, SondeMemoryMode memory, guint3
     .asked.memory_detail = self->memory_detail,
     .asked.memory_interval_bytes = 4096,
     .asked.memory_wait_us = wait_us,
+    .asked.trace = self->trace,
+    .asked.trace_depth = SONDE_TRIE_MAX_DEPTH,
+    .asked.trace_memory_bytes = self->trace_memory_bytes,
+    .asked.trace_slow_us = self->trace_slow_us,
+    .asked.trace_budget = self->trace_budget,
     .owner_uid = owner_uid,
     .event = "none",
     .sonde_version = "0",
   };
 
+  if (self->trace_filter != NULL)
+    g_strlcpy (setup.asked.trace_filter, self->trace_filter, sizeof setup.asked.trace_filter);
   worker_open (self);
   worker_link (self);
   worker_send (self, &setup, sizeof setup, -1);

@@ -3,103 +3,121 @@
 
 #include <errno.h>
 #include <string.h>
-#include <zstd.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
 
-#include "base/hash.h"
-#include "base/table.h"
-#include "protocol/number-column.h"
+#include "base/fd.h"
+#include "daemon/base/limits.h"
+#include "daemon/capture/calls/call-budget.h"
+#include "daemon/capture/calls/call-paths.h"
+#include "daemon/capture/calls/calls-file.h"
+#include "protocol/calls.h"
 #include "shared-ring/ring-atomic.h"
 #include "shared-ring/trie-reader.h"
 
-#define PACKING_EFFORT 1
-#define FULL_BYTES     (SONDE_CALLS_MAX_BYTES / 2) /* of a segment, when it is ended */
-
-/* Of a region: what is less is of no use, and of more than that it might have more paths than an
- * epoch. */
+/* Of a region: what is less is of no use, and what is more costs the worker four times as much. */
 #define MIN_REGION_BYTES (256u * 1024)
 #define MAX_REGION_BYTES (16u * 1024 * 1024)
 
-/* Nodes that are looked at before it is asked how long that took, and how long it may. */
+/* Nodes that are looked at before it is asked how long that took, and how long a turn may. */
 #define NODES_A_LOOK 4096
 #define BUDGET_US    5000
 
-/* Between two segments of a region: soon at first, then as seldom as sums of heap events. */
+/* Between two files of a process: soon at first, and, unless somebody looks on, ever less often. */
 #define FIRST_WAIT_NS G_GINT64_CONSTANT (1000000000)
-#define LAST_WAIT_NS  (8 * FIRST_WAIT_NS)
+#define LAST_WAIT_NS  (60 * FIRST_WAIT_NS)
+/* Between two sums so far for those who missed frames: these are much to tell. */
+#define RESTART_NS  (10 * FIRST_WAIT_NS)
 
-#define CLOCK_TRIES   5
+#define CLOCK_TRIES 5
+/* Since the first look at both clocks, so that the ticks of a second are known. */
+#define CLOCK_LEAST_NS 1000000
 
-/* Of a function below a path; @path is never 0. */
+/* A path whose calls take longer has each timed, until they take less. */
+#define TIMED_FROM_NS  2000
+#define TIMED_UNTIL_NS 1540
+
+/* What a pair of hooks takes where none was timed. */
+#define USUAL_HOOKS_NS 8
+
+/* Hooks may take so much of the budget after functions were left out: else the next is soon due. */
+#define BUDGET_AIM 0.8
+
+enum
+{
+  COUNTER_CALLS,
+  COUNTER_HOOKS,
+  N_COUNTERS,
+};
+
 typedef struct
 {
-  uint64_t function;
-  guint32 parent;
-  guint32 path;
-} PathSlot;
-
-G_STATIC_ASSERT (G_STRUCT_OFFSET (PathSlot, path) == G_STRUCT_OFFSET (PathSlot, parent) + 4);
+  guint64 function;
+  gint64 since_ns;
+  guint64 calls;
+} LeftOut;
 
 typedef struct
 {
-  guint32 parent;
-  uint64_t function;
-} Path;
-
-typedef struct
-{
-  guint32 number; /* from 1 */
   SondeInferior *inferior;
   SondeTrieMemory memory;
   SondeTrieReader *reader;
   gint64 begin_ns;
-  gint64 next_ns; /* when it is read again; or at once, if the last turn had no time for all */
+  const char *refused; /* why nothing is read any more; NULL: it is */
+  gboolean has_died;   /* its process has */
+  gboolean is_passing; /* the last turn had no time for all */
+
+  SondeCallPaths *paths;
+  SondeCallsFile *file;
+  guint32 n_files;
+  guint32 n_told; /* paths, in this file and those before */
+  gint64 file_ns; /* up to when files are */
+  gint64 next_ns; /* when the next one is due */
   gint64 wait_ns;
-  gboolean is_passing;
-  SondeCallsState state;
+  gboolean is_whole_due; /* it has the sum so far */
+  guint64 written_calls; /* of the account in the last file */
 
-  SondeTable known; /* PathSlot */
-  GArray *paths;    /* Path, of number 1 first */
-  GArray *of_nodes; /* guint32, by number: paths; 0: not known yet */
+  SondeCallBudget *budget; /* NULL: any */
+  GArray *left_out;        /* LeftOut */
+  gboolean is_budget_told; /* that no more can be left out */
 
-  guint32 epoch;
-  guint32 sequence;
-  guint32 n_told; /* paths of this epoch */
-  GByteArray *columns[SONDE_CALLS_N_COLUMNS];
-  uint64_t last_function; /* of the segment that is written, as the next two */
-  guint32 last_counted;
-  guint32 last_timed;
+  gint64 counted_ns; /* when the counters were set */
+  guint64 counted_calls;
+  guint32 counters[N_COUNTERS]; /* 0: there is no room for them */
+  guint64 wish_per_s;           /* ticks, by which its wish has its thresholds ... */
+  gboolean is_clock_settled;    /* ... for good */
 } Region;
 
 struct SondeCallTries
 {
-  SondeRecorder *recorder;
-  SondeTrieWish wish;
-  gsize memory_bytes; /* for all */
+  SondeCallTriesParts parts;
+  const SondeAsked *asked;
   gsize used_bytes;
   GPtrArray *regions; /* Region */
-  guint n_made;
-  guint first; /* of the next turn */
+  guint first;        /* of the next turn */
   gboolean is_paused;
-  ZSTD_CCtx *packer;
-  guint64 n_missed; /* frames, by readers, when all was told anew for that ... */
-  gint64 told_ns;   /* ... and when that was */
+  guint64 n_missed;   /* frames, by readers, when all was told anew for that ... */
+  gint64 told_ns;     /* ... and when that was */
+  guint64 past_calls; /* of regions that are over */
+  guint64 past_lost;
 
-  gint64 clock_ns; /* one moment by both clocks */
-  uint64_t clock_ticks;
+  gint64 clock_ns; /* one moment by both clocks, and the newest that was looked at */
+  guint64 clock_ticks;
+  gint64 now_ns;
+  guint64 now_ticks;
 };
 
 /* --- the clock --- */
 
-static uint64_t
+static guint64
 read_counter (void)
 {
 #if defined(__x86_64__)
   return __rdtsc ();
 #elif defined(__aarch64__)
-  uint64_t ticks;
+  guint64 ticks;
 
   __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
   return ticks;
@@ -110,15 +128,15 @@ read_counter (void)
 
 /* The same moment by both clocks, as of the try that was disturbed least. */
 static void
-read_clocks (gint64 *ns, uint64_t *ticks)
+read_clocks (gint64 *ns, guint64 *ticks)
 {
-  uint64_t least = G_MAXUINT64;
+  guint64 least = G_MAXUINT64;
 
   for (guint i = 0; i < CLOCK_TRIES; i++)
     {
-      uint64_t before = read_counter ();
+      guint64 before = read_counter ();
       gint64 now = sonde_stream_now_ns ();
-      uint64_t after = read_counter ();
+      guint64 after = read_counter ();
 
       if (after - before >= least)
         continue;
@@ -128,192 +146,172 @@ read_clocks (gint64 *ns, uint64_t *ticks)
     }
 }
 
-/* Of the program's clock: a machine has one counter, which all processes read alike. */
-static uint64_t
-ticks_per_s (const SondeCallTries *self, const Region *region)
+/* Of the region's clock, as its process says: a machine has one counter, which all read alike. 0:
+ * not known */
+static guint64
+ticks_per_s (SondeCallTries *self, const Region *region)
 {
-  gint64 now_ns = 0;
-  uint64_t now_ticks = 0;
-
-  if (sonde_ring_load_relaxed (&region->memory.header->clock) != SONDE_TRIE_COUNTER)
+  if (region->memory.header == NULL
+      || sonde_ring_load_relaxed (&region->memory.header->clock) == SONDE_TRIE_NANOSECONDS)
     return 1000000000;
-  read_clocks (&now_ns, &now_ticks);
-  if (now_ns <= self->clock_ns || now_ticks <= self->clock_ticks)
-    return 1000000000;
-  return (uint64_t) ((double) (now_ticks - self->clock_ticks) * 1e9
-                     / (double) (now_ns - self->clock_ns));
+  read_clocks (&self->now_ns, &self->now_ticks);
+  if (self->now_ns - self->clock_ns < CLOCK_LEAST_NS || self->now_ticks <= self->clock_ticks)
+    return 0;
+  return (guint64) ((double) (self->now_ticks - self->clock_ticks) * 1e9
+                    / (double) (self->now_ns - self->clock_ns));
 }
 
-/* --- segments --- */
+/* --- files --- */
 
 static void
-put (Region *region, SondeCallsColumn column, uint64_t number)
+send_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
 {
-  guint8 bytes[SONDE_NUMBER_MAX_BYTES];
+  const SondeCallsHead head = { .ticks_per_s = ticks_per_s (self, region),
+                                .mode = (SondeTrieMode) self->asked->trace,
+                                .sample_every = SONDE_TRIE_USUAL_WISH.sample_every,
+                                .begin_ns = begin_ns,
+                                .end_ns = end_ns };
+  g_autoptr (GBytes) content = sonde_calls_file_end (region->file, &head);
+  g_autofree char *path
+      = g_strdup_printf (SONDE_CALLS_FOLDER "%d-%" G_GINT64_FORMAT "/%u", region->inferior->pid,
+                         region->begin_ns - self->parts.start_ns, ++region->n_files);
 
-  g_byte_array_append (region->columns[column], bytes, (guint) sonde_number_put (bytes, number));
+  sonde_recorder_file (self->parts.recorder, path, content);
+}
+
+/* With what is the same in each. */
+static void
+end_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
+{
+  SondeTrieCounts counts;
+
+  end_ns = MAX (end_ns, region->file_ns);
+  if (sonde_trie_reader_count (region->reader, &counts) == 0)
+    {
+      sonde_calls_file_put_account (region->file, &counts, sonde_call_paths_n (region->paths));
+      region->written_calls = counts.calls;
+    }
+  send_file (self, region, begin_ns, end_ns);
+  region->file_ns = end_ns;
 }
 
 static void
-put_path (Region *region, guint32 number)
+put_change (Region *region,
+            guint32 path,
+            const SondeTrieChange *change,
+            const SondeTrieTimes *times)
 {
-  const Path *path = &g_array_index (region->paths, Path, number - 1);
+  for (; region->n_told < sonde_call_paths_n (region->paths); region->n_told++)
+    {
+      const SondeCallPath *told = sonde_call_paths_at (region->paths, region->n_told + 1);
 
-  put (region, SONDE_CALLS_PATHS, path->parent);
-  put (region, SONDE_CALLS_PATHS, sonde_number_fold (path->function - region->last_function));
-  region->last_function = path->function;
+      sonde_calls_file_put_path (region->file, region->n_told + 1, told->parent, told->function);
+    }
+  if (change->calls > 0)
+    sonde_calls_file_put_calls (region->file, path, change->calls);
+  if (change->is_timed)
+    sonde_calls_file_put_times (region->file, path, times);
 }
 
+/* Where its threads were that did not end. */
 static void
-put_times (Region *region, guint32 path, const SondeTrieTimes *times)
+put_words (Region *region)
 {
-  guint n_buckets = 0;
-  guint last = 0;
-
-  G_STATIC_ASSERT (SONDE_TRIE_ALL_BUCKETS == SONDE_CALLS_N_BUCKETS);
-  put (region, SONDE_CALLS_TIMES,
-       sonde_number_fold ((uint64_t) path - (uint64_t) region->last_timed));
-  region->last_timed = path;
-  put (region, SONDE_CALLS_TIMES, times->timed);
-  put (region, SONDE_CALLS_TIMES, times->total_ticks);
-  put (region, SONDE_CALLS_TIMES, times->self_ticks);
-  put (region, SONDE_CALLS_TIMES, times->nested);
-  put (region, SONDE_CALLS_TIMES, times->min_ticks);
-  put (region, SONDE_CALLS_TIMES, times->max_ticks);
-  for (guint i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
-    n_buckets += times->buckets[i] > 0;
-  put (region, SONDE_CALLS_TIMES, n_buckets);
-  for (guint i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
-    if (times->buckets[i] > 0)
-      {
-        put (region, SONDE_CALLS_TIMES, i - last);
-        put (region, SONDE_CALLS_TIMES, times->buckets[i]);
-        last = i;
-      }
-}
-
-static gsize
-n_bytes (const Region *region)
-{
-  gsize n = 0;
-
-  for (guint i = 0; i < SONDE_CALLS_N_COLUMNS; i++)
-    n += region->columns[i]->len;
-  return n;
-}
-
-/* What cannot be is found with the next turn. */
-static void
-fill_accounts (Region *region, uint64_t accounts[SONDE_CALLS_N_ACCOUNTS])
-{
-  SondeTrieCounts counts = { 0 };
+  g_autofree guint32 *nodes = g_new (guint32, SONDE_TRIE_MAX_DEPTH);
+  SondeTrieCounts counts;
 
   if (sonde_trie_reader_count (region->reader, &counts) < 0)
     return;
-  accounts[SONDE_CALLS_ENTERED] = counts.calls;
-  accounts[SONDE_CALLS_COUNTED] = counts.counted;
-  accounts[SONDE_CALLS_LOST_BUDGET] = counts.lost_budget;
-  accounts[SONDE_CALLS_LOST_DEPTH] = counts.lost_depth;
-  accounts[SONDE_CALLS_LOST_INTERRUPTED] = counts.lost_interrupted;
-  accounts[SONDE_CALLS_LOST_THREADS] = counts.lost_threads;
-  accounts[SONDE_CALLS_LOST_TIMINGS] = counts.lost_timings;
-  accounts[SONDE_CALLS_RESYNCED] = counts.resynced;
-  accounts[SONDE_CALLS_UNMATCHED] = counts.unmatched;
-  accounts[SONDE_CALLS_HOOK_TICKS] = counts.hook_ticks;
-  accounts[SONDE_CALLS_N_HOOKS] = counts.n_hooks;
-  accounts[SONDE_CALLS_N_THREADS] = counts.n_threads;
+  for (guint32 slot = 0; slot < counts.n_slots; slot++)
+    {
+      gint32 tid = 0;
+      gsize n
+          = sonde_trie_reader_last_words (region->reader, slot, nodes, SONDE_TRIE_MAX_DEPTH, &tid);
+
+      for (gsize i = 0; i < n; i++)
+        {
+          guint32 path = sonde_call_paths_of_node (region->paths, nodes[i]);
+
+          /* A root is nowhere. */
+          if (path == 0 || sonde_call_paths_at (region->paths, path)->parent == 0)
+            continue;
+          sonde_calls_file_put_words (region->file, tid, path);
+          break;
+        }
+    }
 }
 
-static void
-send_segment (SondeCallTries *self, const GByteArray *plain)
+typedef struct
 {
-  const SondeHeapLabel empty = { .magic = GUINT32_TO_LE (SONDE_HEAP_LABEL_MAGIC),
-                                 .size_bytes = GUINT32_TO_LE (sizeof empty - 8) };
-  const gsize wanted_bytes = (plain->len + SONDE_CALLS_MAX_DENSITY - 1) / SONDE_CALLS_MAX_DENSITY;
-  SondeHeapFilling filling = { .magic = GUINT32_TO_LE (SONDE_HEAP_FILLING_MAGIC) };
-  SondeHeapLabel label = empty;
-  gsize room_bytes = sizeof label + ZSTD_compressBound (plain->len);
-  g_autofree guint8 *packed = g_malloc0 (MAX (room_bytes, wanted_bytes) + sizeof filling);
-  gsize packed_bytes
-      = ZSTD_compressCCtx (self->packer, packed + sizeof label, room_bytes - sizeof label,
-                           plain->data, plain->len, PACKING_EFFORT);
+  SondeCallTries *self;
+  Region *region;
+  gint64 begin_ns; /* of the file */
+  gint64 end_ns;
+} Writing;
 
-  g_assert (!ZSTD_isError (packed_bytes));
-  packed_bytes += sizeof label;
-  if (packed_bytes < wanted_bytes)
-    {
-      gsize n = MAX (wanted_bytes - packed_bytes, sizeof filling);
-
-      filling.size_bytes = GUINT32_TO_LE ((guint32) (n - sizeof filling));
-      memcpy (packed + packed_bytes, &filling, sizeof filling);
-      packed_bytes += n;
-    }
-  label.packed_bytes = GUINT32_TO_LE ((guint32) (packed_bytes - sizeof label));
-  memcpy (packed, &label, sizeof label);
-  sonde_recorder_segment (self->recorder, SONDE_CALLS_PATH, packed, packed_bytes, 0);
+/* How it ended, if it has. */
+static void
+put_end (Region *region)
+{
+  if (region->refused != NULL)
+    sonde_calls_file_put_refused (region->file, region->refused);
+  else if (region->has_died)
+    put_words (region);
 }
 
+/* The files of a sum so far: the first begins where the region did, the next go on behind it. */
 static void
-end_segment (SondeCallTries *self, Region *region)
+write_known (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data)
 {
-  g_autoptr (GByteArray) plain = g_byte_array_new ();
-  SondeCallsSegment header = {
-    .version = GUINT32_TO_LE (SONDE_CALLS_VERSION),
-    .pid = GINT32_TO_LE (region->inferior->pid),
-    .region = GUINT32_TO_LE (region->number),
-    .epoch = GUINT32_TO_LE (region->epoch),
-    .sequence = GUINT32_TO_LE (region->sequence),
-    .mode = GUINT32_TO_LE ((guint32) self->wish.mode),
-    .sample_every = GUINT32_TO_LE (self->wish.sample_every),
-    .state = GUINT32_TO_LE ((guint32) region->state),
-    .begin_ns = GINT64_TO_LE (region->begin_ns),
-    .time_ns = GINT64_TO_LE (sonde_stream_now_ns ()),
-    .ticks_per_s = GUINT64_TO_LE (ticks_per_s (self, region)),
-  };
+  Writing *writing = user_data;
+  Region *region = writing->region;
 
-  fill_accounts (region, header.accounts);
-  for (guint i = 0; i < SONDE_CALLS_N_ACCOUNTS; i++)
-    header.accounts[i] = GUINT64_TO_LE (header.accounts[i]);
-  for (guint i = 0; i < SONDE_CALLS_N_COLUMNS; i++)
-    header.column_bytes[i] = GUINT32_TO_LE ((guint32) region->columns[i]->len);
-  g_byte_array_append (plain, (const guint8 *) &header, sizeof header);
-  for (guint i = 0; i < SONDE_CALLS_N_COLUMNS; i++)
+  put_change (region, sonde_call_paths_take (region->paths, change), change, times);
+  if (sonde_calls_file_size (region->file) < SONDE_CALLS_FILE_FULL)
+    return;
+  end_file (writing->self, region, writing->begin_ns, writing->end_ns);
+  writing->begin_ns = region->file_ns;
+}
+
+/* In place of what was to be told, which is in it. */
+static void
+write_whole (SondeCallTries *self, Region *region, gint64 end_ns)
+{
+  Writing writing = { self, region, region->begin_ns, MAX (end_ns, region->file_ns) };
+
+  sonde_calls_file_clear (region->file);
+  region->n_told = 0;
+  for (guint i = 0; i < region->left_out->len; i++)
     {
-      g_byte_array_append (plain, region->columns[i]->data, region->columns[i]->len);
-      g_byte_array_set_size (region->columns[i], 0);
+      const LeftOut *left = &g_array_index (region->left_out, LeftOut, i);
+
+      sonde_calls_file_put_uncounted (region->file, left->function, left->since_ns, left->calls);
     }
-  send_segment (self, plain);
-  region->sequence++;
-  region->last_function = 0;
-  region->last_counted = region->last_timed = 0;
+  sonde_trie_reader_tell_all (region->reader, write_known, &writing);
+  put_end (region);
+  end_file (self, region, writing.begin_ns, writing.end_ns);
+}
+
+/* What there is to be told, or, if that is due, the sum so far. */
+static void
+write_files (SondeCallTries *self, Region *region, gint64 end_ns)
+{
+  SondeTrieCounts counts;
+
+  if (region->is_whole_due && region->n_files > 0)
+    write_whole (self, region, end_ns);
+  else
+    {
+      put_end (region);
+      if (sonde_calls_file_size (region->file) > 0
+          || (sonde_trie_reader_count (region->reader, &counts) == 0
+              && counts.calls != region->written_calls))
+        end_file (self, region, region->file_ns, end_ns);
+    }
+  region->is_whole_due = FALSE;
 }
 
 /* --- regions --- */
-
-static uint64_t
-hash_path (const void *slot, uint64_t seed)
-{
-  const PathSlot *path = slot;
-
-  return sonde_hash (sonde_hash (seed, path->function), path->parent);
-}
-
-static bool
-has_path (const void *slot, uint64_t hash, const void *key)
-{
-  const PathSlot *path = slot;
-  const PathSlot *wanted = key;
-
-  return path->function == wanted->function && path->parent == wanted->parent;
-}
-
-static const SondeTableKind path_slots = { .slot_bytes = sizeof (PathSlot),
-                                           .used_at = G_STRUCT_OFFSET (PathSlot, parent),
-                                           .n_first_slots = 64,
-                                           .max_eighths = 5,
-                                           .allocate = (void *(*) (size_t, size_t)) g_malloc0_n,
-                                           .hash = hash_path,
-                                           .has_key = has_path };
 
 static void
 region_free (gpointer data)
@@ -322,29 +320,51 @@ region_free (gpointer data)
 
   sonde_trie_reader_free (region->reader);
   sonde_trie_memory_unmap (&region->memory);
-  sonde_table_clear (&region->known);
-  g_array_unref (region->paths);
-  g_array_unref (region->of_nodes);
-  for (guint i = 0; i < SONDE_CALLS_N_COLUMNS; i++)
-    g_byte_array_unref (region->columns[i]);
+  sonde_call_paths_free (region->paths);
+  sonde_calls_file_free (region->file);
+  sonde_call_budget_free (region->budget);
+  if (region->left_out != NULL)
+    g_array_unref (region->left_out);
   g_free (region);
 }
 
+static guint64
+to_ticks (guint64 ns, guint64 per_s)
+{
+  return (guint64) ((double) ns * (double) per_s / 1e9);
+}
+
+/* Before its process has said which clock it has it is taken for the counter. */
 static void
 write_wish (SondeCallTries *self, Region *region, gboolean is_on)
 {
-  SondeTrieWish wish = self->wish;
+  guint64 left_out[SONDE_TRIE_MAX_LEFT_OUT];
+  guint64 per_s = ticks_per_s (self, region);
+  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
 
-  if (!is_on)
-    wish.mode = SONDE_TRIE_OFF;
+  wish.mode
+      = is_on && region->refused == NULL ? (SondeTrieMode) self->asked->trace : SONDE_TRIE_OFF;
+  wish.max_depth = self->asked->trace_depth;
+  wish.filter = self->asked->trace_filter;
+  for (guint i = 0; i < region->left_out->len; i++)
+    left_out[i] = g_array_index (region->left_out, LeftOut, i).function;
+  wish.left_out = left_out;
+  wish.n_left_out = region->left_out->len;
+  if (per_s > 0)
+    {
+      wish.timed_from_ticks = to_ticks (TIMED_FROM_NS, per_s);
+      wish.timed_until_ticks = to_ticks (TIMED_UNTIL_NS, per_s);
+      wish.slow_ticks = to_ticks (1000 * self->asked->trace_slow_us, per_s);
+    }
+  region->wish_per_s = per_s;
   sonde_trie_memory_wish (&region->memory, &wish);
 }
 
-/* What of its memory a process gets: a part of what is left. 0: too little */
+/* What of the session's memory a process gets: a part of what is left. 0: there is too little */
 static gsize
 fit (const SondeCallTries *self)
 {
-  gsize left_bytes = self->memory_bytes - self->used_bytes;
+  gsize left_bytes = self->asked->trace_memory_bytes - self->used_bytes;
   gsize size_bytes = MAX_REGION_BYTES;
 
   while (size_bytes > MIN_REGION_BYTES && size_bytes > left_bytes / SONDE_CALL_TRIES_PART)
@@ -353,201 +373,310 @@ fit (const SondeCallTries *self)
 }
 
 static Region *
-find_region (const SondeCallTries *self, const SondeInferior *inferior, guint *index)
+find_region (const SondeCallTries *self, const SondeInferior *inferior)
 {
   for (guint i = 0; i < self->regions->len; i++)
     {
       Region *region = g_ptr_array_index (self->regions, i);
 
-      if (region->inferior != inferior)
-        continue;
-      *index = i;
-      return region;
+      if (region->inferior == inferior)
+        return region;
     }
   return NULL;
+}
+
+static void
+define_counters (SondeCallTries *self, Region *region)
+{
+  SondeCounter counters[N_COUNTERS] = {
+    [COUNTER_CALLS] = { .category = "Calls",
+                        .name = "Calls",
+                        .description = "calls of traced functions, a second",
+                        .type = SONDE_COUNTER_DOUBLE },
+    [COUNTER_HOOKS] = { .category = "Calls",
+                        .name = "Hooks",
+                        .description = "time in hooks of functions, % of a processor",
+                        .type = SONDE_COUNTER_DOUBLE },
+  };
+
+  if (!sonde_recorder_define_counters (self->parts.recorder, region->inferior->pid, counters,
+                                       N_COUNTERS, region->begin_ns))
+    return;
+  for (guint i = 0; i < N_COUNTERS; i++)
+    region->counters[i] = counters[i].id;
+}
+
+static Region *
+region_new (SondeInferior *inferior)
+{
+  Region *region = g_new0 (Region, 1);
+
+  region->inferior = inferior;
+  region->begin_ns = region->file_ns = region->counted_ns = sonde_stream_now_ns ();
+  region->wait_ns = FIRST_WAIT_NS;
+  region->next_ns = region->begin_ns + region->wait_ns;
+  region->paths = sonde_call_paths_new ();
+  region->file = sonde_calls_file_new ();
+  region->left_out = g_array_new (FALSE, FALSE, sizeof (LeftOut));
+  return region;
+}
+
+/* A process without a region has a file, too, which says so. */
+static void
+tell_refused (SondeCallTries *self, SondeInferior *inferior, int error)
+{
+  const char *why = error == -EDQUOT ? "the session has no more memory for calls (trace-memory)"
+                                     : g_strerror (-error);
+  Region *region = region_new (inferior);
+  g_autofree char *text
+      = g_strdup_printf (SONDE_LEDGER_MISSING "process %d got no memory for its calls (%s): they "
+                                              "are not counted",
+                         inferior->pid, why);
+
+  sonde_calls_file_put_refused (region->file, why);
+  send_file (self, region, region->begin_ns, region->begin_ns);
+  region_free (region);
+  sonde_tally_add (self->parts.tally, SONDE_STATISTIC_TRACES_REFUSED, 1);
+  sonde_recorder_warn (self->parts.recorder, text);
 }
 
 int
 sonde_call_tries_add (SondeCallTries *self, SondeInferior *inferior)
 {
-  gsize size_bytes = fit (self);
-  SondeTrieMemory memory;
-  SondeTrieReader *reader;
+  const SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+  sonde_autofd int fd = -1;
   Region *region;
-  guint index;
-  int fd;
+  gsize bytes = fit (self);
   int r;
 
-  if (find_region (self, inferior, &index) != NULL)
+  if (find_region (self, inferior) != NULL)
     return -EALREADY;
-  if (size_bytes == 0)
-    return -EDQUOT;
-  r = sonde_trie_memory_create (size_bytes, &self->wish, &memory, &fd);
-  if (r < 0)
-    return r;
-  r = sonde_trie_reader_new (&memory, &reader);
+  region = region_new (inferior);
+  r = bytes > 0 ? sonde_trie_memory_create (bytes, &wish, &region->memory, &fd) : -EDQUOT;
+  if (r == 0)
+    r = sonde_trie_reader_new (&region->memory, &region->reader);
   if (r < 0)
     {
-      sonde_trie_memory_unmap (&memory);
-      close (fd);
+      region_free (region);
+      tell_refused (self, inferior, r);
       return r;
     }
-  region = g_new0 (Region, 1);
-  region->number = ++self->n_made;
-  region->inferior = inferior;
-  region->memory = memory;
-  region->reader = reader;
-  region->begin_ns = sonde_stream_now_ns ();
-  region->wait_ns = FIRST_WAIT_NS;
-  region->next_ns = region->begin_ns + region->wait_ns;
-  region->known.seed = sonde_hash_seed ();
-  region->paths = g_array_new (FALSE, FALSE, sizeof (Path));
-  region->of_nodes = g_array_new (FALSE, TRUE, sizeof (guint32));
-  for (guint i = 0; i < SONDE_CALLS_N_COLUMNS; i++)
-    region->columns[i] = g_byte_array_new ();
-  if (self->is_paused)
-    write_wish (self, region, FALSE);
+  if (self->asked->trace_budget > 0)
+    region->budget = sonde_call_budget_new ();
+  write_wish (self, region, !self->is_paused);
+  define_counters (self, region);
   g_ptr_array_add (self->regions, region);
-  self->used_bytes += memory.geometry.size_bytes;
+  self->used_bytes += region->memory.geometry.size_bytes;
   inferior->n_rings++;
-  return fd;
+  return sonde_steal_fd (&fd);
 }
 
 static void
-close_region (SondeCallTries *self, guint index)
+close_region (SondeCallTries *self, Region *region)
 {
-  Region *region = g_ptr_array_index (self->regions, index);
-
   region->inferior->n_rings--;
   self->used_bytes -= region->memory.geometry.size_bytes;
-  g_ptr_array_remove_index (self->regions, index);
+  g_ptr_array_remove (self->regions, region);
 }
 
 void
 sonde_call_tries_withdraw (SondeCallTries *self, const SondeInferior *inferior)
 {
-  guint index;
+  Region *region = find_region (self, inferior);
 
-  if (find_region (self, inferior, &index) != NULL)
-    close_region (self, index);
+  if (region != NULL)
+    close_region (self, region);
 }
 
 /* --- what is in them --- */
 
-typedef struct
-{
-  SondeCallTries *self;
-  Region *region;
-} Reading;
-
-/* That of the node, which is made if it is new. */
-static guint32
-path_of (Region *region, const SondeTrieChange *change)
-{
-  PathSlot wanted = { .function = change->function };
-  const PathSlot *known;
-  uint64_t hash;
-  guint32 path;
-
-  if (change->node < region->of_nodes->len)
-    {
-      path = g_array_index (region->of_nodes, guint32, change->node);
-      if (path != 0)
-        return path;
-    }
-  else
-    g_array_set_size (region->of_nodes, change->node + 1);
-  /* The reader has told of a parent before. */
-  if (change->parent != 0)
-    wanted.parent = g_array_index (region->of_nodes, guint32, change->parent);
-  hash = hash_path (&wanted, region->known.seed);
-  known = sonde_table_find (&path_slots, &region->known, hash, &wanted);
-  if (known != NULL)
-    path = known->path;
-  else
-    {
-      const Path made = { wanted.parent, change->function };
-
-      g_array_append_val (region->paths, made);
-      path = wanted.path = region->paths->len;
-      sonde_table_add (&path_slots, &region->known, &wanted);
-      if (change->parent != 0)
-        sonde_inferior_note_address (region->inferior, change->function, FALSE);
-    }
-  g_array_index (region->of_nodes, guint32, change->node) = path;
-  return path;
-}
-
 static void
 take_change (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data)
 {
-  Reading *reading = user_data;
-  Region *region = reading->region;
-  guint32 path = path_of (region, change);
+  const Writing *writing = user_data;
+  Region *region = writing->region;
+  guint32 n_paths = sonde_call_paths_n (region->paths);
+  guint32 path = sonde_call_paths_take (region->paths, change);
 
-  while (region->n_told < region->paths->len)
-    put_path (region, ++region->n_told);
-  if (change->calls > 0)
-    {
-      put (region, SONDE_CALLS_COUNTS,
-           sonde_number_fold ((uint64_t) path - (uint64_t) region->last_counted));
-      put (region, SONDE_CALLS_COUNTS, change->calls);
-      region->last_counted = path;
-    }
-  if (change->is_timed)
-    put_times (region, path, times);
-  if (n_bytes (region) >= FULL_BYTES)
-    end_segment (reading->self, region);
+  if (path > n_paths && change->parent != 0)
+    sonde_inferior_note_address (region->inferior, change->function, FALSE);
+  if (region->budget != NULL && change->parent != 0)
+    sonde_call_budget_add (region->budget, change->function, change->calls,
+                           change->is_timed ? times : NULL);
+  put_change (region, path, change, times);
+  if (sonde_calls_file_size (region->file) < SONDE_CALLS_FILE_FULL)
+    return;
+  if (region->is_whole_due)
+    sonde_calls_file_clear (region->file);
+  else
+    end_file (writing->self, region, region->file_ns, writing->end_ns);
 }
 
+/* Nothing more of it is read. */
 static void
 fail_region (SondeCallTries *self, Region *region)
 {
+  const char *why = sonde_trie_fault_to_string (sonde_trie_reader_fault (region->reader));
   g_autofree char *text = g_strdup_printf (
-      "Calls of process %d are not recorded any more: what it says of them cannot be (%s)",
-      region->inferior->pid, sonde_trie_fault_to_string (sonde_trie_reader_fault (region->reader)));
+      SONDE_LEDGER_MISSING "calls of process %d are not counted any more: what it says of them "
+                           "cannot be (%s)",
+      region->inferior->pid, why);
 
-  region->state = SONDE_CALLS_FAULTY;
+  region->refused = why;
   write_wish (self, region, FALSE);
-  sonde_recorder_warn (self->recorder, text);
+  write_files (self, region, sonde_stream_now_ns ());
+  sonde_tally_add (self->parts.tally, SONDE_STATISTIC_TRACES_REFUSED, 1);
+  sonde_recorder_warn (self->parts.recorder, text);
 }
 
 /* Goes on where it stopped. @until_us: by the monotonic clock. FALSE: there was no time for all */
 static gboolean
 read_region (SondeCallTries *self, Region *region, gint64 until_us)
 {
-  Reading reading = { self, region };
+  Writing writing = { .self = self, .region = region, .end_ns = sonde_stream_now_ns () };
   int r = 1;
 
-  while (r == 1 && region->state != SONDE_CALLS_FAULTY)
+  while (r == 1)
     {
-      r = sonde_trie_reader_turn (region->reader, NODES_A_LOOK, take_change, &reading);
+      r = sonde_trie_reader_turn (region->reader, NODES_A_LOOK, take_change, &writing);
       if (r == 1 && g_get_monotonic_time () >= until_us)
-        return FALSE;
+        {
+          region->is_passing = TRUE;
+          return FALSE;
+        }
     }
-  if (r < 0 && region->state != SONDE_CALLS_FAULTY)
+  region->is_passing = FALSE;
+  if (r < 0)
     fail_region (self, region);
   return TRUE;
 }
 
+/* --- what hooks cost --- */
+
+/* Of the hooks of a call, both of them. */
+static double
+hooks_ticks (const SondeTrieCounts *counts, guint64 per_s)
+{
+  if (counts->n_hooks == 0)
+    return (double) to_ticks (USUAL_HOOKS_NS, per_s);
+  return 2 * (double) counts->hook_ticks / (double) counts->n_hooks;
+}
+
+/* The functions that were called most since the last look, so many that the rest is affordable. */
+static void
+leave_out (SondeCallTries *self, Region *region, guint64 calls, double each_ticks)
+{
+  SondeCallLeftOut chosen[SONDE_TRIE_MAX_LEFT_OUT];
+  guint room = SONDE_TRIE_MAX_LEFT_OUT - region->left_out->len;
+  guint n = sonde_call_budget_choose (region->budget, calls, MAX (each_ticks, 1), chosen, room);
+  gint64 now = sonde_stream_now_ns ();
+
+  for (guint i = 0; i < n; i++)
+    {
+      const LeftOut left = { chosen[i].function, now, chosen[i].calls };
+
+      g_array_append_val (region->left_out, left);
+      sonde_calls_file_put_uncounted (region->file, left.function, left.since_ns, left.calls);
+    }
+  if (n > 0)
+    write_wish (self, region, !self->is_paused);
+  if (room == n && !region->is_budget_told)
+    {
+      g_autofree char *text = g_strdup_printf (
+          "Hooks of process %d may take more than trace-budget allows: no more than %u of its "
+          "functions can be left out",
+          region->inferior->pid, SONDE_TRIE_MAX_LEFT_OUT);
+
+      region->is_budget_told = TRUE;
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
+}
+
+/* About once a second. */
+static void
+count_region (SondeCallTries *self, Region *region, gint64 now_ns, gint64 until_us)
+{
+  guint64 per_s = ticks_per_s (self, region);
+  gint64 elapsed_ns = now_ns - region->counted_ns;
+  SondeCounterValue values[N_COUNTERS];
+  SondeTrieCounts counts;
+  double each_ticks, percent, budget;
+  guint64 calls;
+
+  if (elapsed_ns <= 0 || per_s == 0)
+    return;
+  if (sonde_trie_reader_count (region->reader, &counts) < 0)
+    {
+      fail_region (self, region);
+      return;
+    }
+  /* It has said by now which clock it has, and the counter is known better. */
+  if (region->wish_per_s / 100 != per_s / 100 && !region->is_clock_settled)
+    write_wish (self, region, !self->is_paused);
+  region->is_clock_settled = TRUE;
+  calls = counts.calls - region->counted_calls;
+  each_ticks = hooks_ticks (&counts, per_s);
+  percent = 100 * (double) calls * each_ticks / ((double) elapsed_ns * (double) per_s / 1e9);
+  region->counted_ns = now_ns;
+  region->counted_calls = counts.calls;
+  values[COUNTER_CALLS].vdbl = (double) calls * 1e9 / (double) elapsed_ns;
+  values[COUNTER_HOOKS].vdbl = percent;
+  if (region->counters[0] != 0)
+    sonde_recorder_set_counters (self->parts.recorder, region->inferior->pid, region->counters,
+                                 values, N_COUNTERS, now_ns);
+
+  budget = self->asked->trace_budget / 100.0;
+  if (region->budget == NULL)
+    return;
+  if (percent > budget && read_region (self, region, until_us) && region->refused == NULL)
+    leave_out (self, region, (guint64) ((double) calls * (1 - BUDGET_AIM * budget / percent)),
+               each_ticks);
+  else if (percent <= budget)
+    sonde_call_budget_pass (region->budget);
+}
+
+/* What all processes have called, and lost, as they say. */
+static void
+count_all (SondeCallTries *self)
+{
+  guint64 calls = self->past_calls;
+  guint64 lost = self->past_lost;
+
+  for (guint i = 0; i < self->regions->len; i++)
+    {
+      const Region *region = g_ptr_array_index (self->regions, i);
+      SondeTrieCounts counts;
+
+      if (sonde_trie_reader_count (region->reader, &counts) < 0)
+        continue;
+      calls += counts.calls;
+      lost
+          += counts.lost_budget + counts.lost_depth + counts.lost_interrupted + counts.lost_threads;
+    }
+  self->parts.tally->values[SONDE_STATISTIC_CALLS] = calls;
+  self->parts.tally->values[SONDE_STATISTIC_CALLS_LOST] = lost;
+  self->parts.tally->values[SONDE_STATISTIC_TRACED_PROCESSES] = self->regions->len;
+}
+
+/* --- turns --- */
+
 void
-sonde_call_tries_restart (SondeCallTries *self)
+sonde_call_tries_reader_comes (SondeCallTries *self)
 {
   for (guint i = 0; i < self->regions->len; i++)
     {
-      Reading reading = { self, g_ptr_array_index (self->regions, i) };
-      Region *region = reading.region;
+      Region *region = g_ptr_array_index (self->regions, i);
 
-      if (n_bytes (region) > 0)
-        end_segment (self, region);
-      if (region->sequence == 0)
-        continue; /* nobody was told anything */
-      region->epoch++;
-      region->sequence = 0;
-      region->n_told = 0;
-      sonde_trie_reader_tell_all (region->reader, take_change, &reading);
-      end_segment (self, region);
+      region->is_whole_due = TRUE;
+      region->next_ns = 0;
     }
+}
+
+/* Whether its file is due; else only what hooks cost is looked at. */
+static gboolean
+is_due (const Region *region, gint64 now_ns)
+{
+  return region->is_passing || now_ns >= region->next_ns;
 }
 
 void
@@ -555,32 +684,43 @@ sonde_call_tries_turn (SondeCallTries *self)
 {
   gint64 now_ns = sonde_stream_now_ns ();
   gint64 until_us = g_get_monotonic_time () + BUDGET_US;
-  guint64 n_missed = sonde_recorder_n_missed (self->recorder);
+  guint64 n_missed = sonde_recorder_n_missed (self->parts.recorder);
+  gint64 last_wait_ns
+      = sonde_recorder_is_watched (self->parts.recorder) ? FIRST_WAIT_NS : LAST_WAIT_NS;
   guint n = self->regions->len;
+  guint next = 0;
 
-  if (n_missed != self->n_missed && now_ns - self->told_ns >= LAST_WAIT_NS)
+  if (n_missed != self->n_missed && now_ns - self->told_ns >= RESTART_NS)
     {
       self->n_missed = n_missed;
       self->told_ns = now_ns;
-      sonde_call_tries_restart (self);
+      sonde_call_tries_reader_comes (self);
     }
   for (guint i = 0; i < n; i++)
     {
       Region *region = g_ptr_array_index (self->regions, (self->first + i) % n);
 
-      if (region->state == SONDE_CALLS_FAULTY || (!region->is_passing && now_ns < region->next_ns))
-        continue;
-      region->is_passing = !read_region (self, region, until_us);
-      if (region->is_passing)
+      if (region->refused != NULL)
         {
-          self->first = (self->first + i) % n;
-          return;
+          if (region->is_whole_due)
+            write_files (self, region, now_ns);
+          continue;
         }
-      if (n_bytes (region) > 0 || region->state == SONDE_CALLS_FAULTY)
-        end_segment (self, region);
-      region->wait_ns = MIN (2 * region->wait_ns, LAST_WAIT_NS);
+      count_region (self, region, now_ns, until_us);
+      if (region->refused != NULL || !is_due (region, now_ns))
+        continue;
+      if (!read_region (self, region, until_us))
+        {
+          next = (self->first + i) % n;
+          break;
+        }
+      if (region->refused == NULL)
+        write_files (self, region, sonde_stream_now_ns ());
+      region->wait_ns = MIN (2 * region->wait_ns, last_wait_ns);
       region->next_ns = now_ns + region->wait_ns;
     }
+  self->first = next;
+  count_all (self);
 }
 
 void
@@ -593,86 +733,57 @@ sonde_call_tries_pause (SondeCallTries *self, gboolean is_paused)
 
 /* --- ends --- */
 
-/* Where its threads are, or were when it was killed. */
+/* Two passes: the first may have begun before the last call. @end_ns: behind it its mappings are
+ * others. */
 static void
-put_words (Region *region)
+end_region (SondeCallTries *self, Region *region, gboolean has_died, gint64 end_ns)
 {
-  g_autofree guint32 *nodes = g_new (guint32, SONDE_TRIE_MAX_DEPTH);
-  SondeTrieCounts counts = { 0 };
-
-  if (sonde_trie_reader_count (region->reader, &counts) < 0)
-    return;
-  for (guint32 slot = 0; slot < counts.n_slots; slot++)
-    {
-      int32_t tid = 0;
-      gsize n
-          = sonde_trie_reader_last_words (region->reader, slot, nodes, SONDE_TRIE_MAX_DEPTH, &tid);
-
-      for (gsize i = 0; i < n; i++)
-        if (nodes[i] != 0 && nodes[i] < region->of_nodes->len
-            && g_array_index (region->of_nodes, guint32, nodes[i]) != 0)
-          {
-            put (region, SONDE_CALLS_WORDS, (guint32) tid);
-            put (region, SONDE_CALLS_WORDS, g_array_index (region->of_nodes, guint32, nodes[i]));
-            break;
-          }
-    }
-}
-
-/* Two passes: the first may have begun before the last call. */
-static void
-end_region (SondeCallTries *self, guint index)
-{
-  Region *region = g_ptr_array_index (self->regions, index);
+  SondeTrieCounts counts;
 
   write_wish (self, region, FALSE);
-  if (region->state != SONDE_CALLS_FAULTY)
+  for (guint i = 0; i < 2 && region->refused == NULL; i++)
+    read_region (self, region, G_MAXINT64);
+  if (region->refused == NULL)
     {
-      read_region (self, region, G_MAXINT64);
-      read_region (self, region, G_MAXINT64);
+      region->has_died = has_died;
+      write_files (self, region, end_ns);
     }
-  if (region->state != SONDE_CALLS_FAULTY)
+  if (sonde_trie_reader_count (region->reader, &counts) == 0)
     {
-      region->state = SONDE_CALLS_OVER;
-      put_words (region);
-      end_segment (self, region);
+      self->past_calls += counts.calls;
+      self->past_lost
+          += counts.lost_budget + counts.lost_depth + counts.lost_interrupted + counts.lost_threads;
     }
-  close_region (self, index);
+  close_region (self, region);
+  count_all (self);
 }
 
 void
-sonde_call_tries_end_process (SondeCallTries *self, int32_t pid, gint64 time_ns)
+sonde_call_tries_end_process (SondeCallTries *self, const SondeInferior *inferior, gint64 time_ns)
 {
-  for (guint i = self->regions->len; i > 0; i--)
-    {
-      const Region *region = g_ptr_array_index (self->regions, i - 1);
+  Region *region = find_region (self, inferior);
 
-      if (region->inferior->pid == pid && region->begin_ns < time_ns)
-        end_region (self, i - 1);
-    }
+  if (region != NULL && region->begin_ns < time_ns)
+    end_region (self, region, TRUE, time_ns - 1);
 }
 
 void
 sonde_call_tries_end (SondeCallTries *self)
 {
   while (self->regions->len > 0)
-    end_region (self, self->regions->len - 1);
+    end_region (self, g_ptr_array_index (self->regions, 0), FALSE, sonde_stream_now_ns ());
 }
 
 /* --- life --- */
 
 SondeCallTries *
-sonde_call_tries_new (SondeRecorder *recorder, const SondeAsked *asked)
+sonde_call_tries_new (const SondeCallTriesParts *parts, const SondeAsked *asked)
 {
   SondeCallTries *self = g_new0 (SondeCallTries, 1);
 
-  self->recorder = recorder;
-  self->wish = SONDE_TRIE_USUAL_WISH;
-  self->wish.mode = (SondeTrieMode) asked->trace;
-  self->wish.max_depth = asked->trace_depth;
-  self->memory_bytes = asked->trace_memory_bytes;
+  self->parts = *parts;
+  self->asked = asked;
   self->regions = g_ptr_array_new_with_free_func (region_free);
-  self->packer = ZSTD_createCCtx ();
   read_clocks (&self->clock_ns, &self->clock_ticks);
   return self;
 }
@@ -683,8 +794,7 @@ sonde_call_tries_free (SondeCallTries *self)
   if (self == NULL)
     return;
   while (self->regions->len > 0)
-    close_region (self, self->regions->len - 1);
+    close_region (self, g_ptr_array_index (self->regions, 0));
   g_ptr_array_unref (self->regions);
-  ZSTD_freeCCtx (self->packer);
   g_free (self);
 }

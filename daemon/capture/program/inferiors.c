@@ -915,17 +915,9 @@ static int
 region_wanted (SondeInferiors *self, const SondeRingWanted *wanted, guint *number)
 {
   SondeInferior *inferior = ensure_inferior (self, wanted->pid, wanted->peer);
-  int fd = sonde_call_tries_add (self->tries, inferior);
-  g_autofree char *text = NULL;
 
   *number = 0;
-  if (fd >= 0 || fd == -EALREADY)
-    return fd;
-  text = g_strdup_printf (
-      SONDE_LEDGER_MISSING "process %d got no memory for its calls (%s): they are not counted",
-      inferior->pid, fd == -EDQUOT ? "the session has no more; trace-memory" : g_strerror (-fd));
-  tell_missing (self, 1, text);
-  return fd;
+  return sonde_call_tries_add (self->tries, inferior);
 }
 
 static int
@@ -1073,7 +1065,8 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
       self->parts.book = sonde_heap_writer_book (self->heap_writer);
     }
   if (setup->asked.trace != SONDE_TRIE_OFF)
-    self->tries = sonde_call_tries_new (parts->recorder, &setup->asked);
+    self->tries = sonde_call_tries_new (
+        &(SondeCallTriesParts){ parts->recorder, parts->tally, setup->start_ns }, &setup->asked);
   sonde_ring_schedule_init (&self->schedule);
   self->turn = g_source_new (&turn_functions, sizeof (GSource));
   g_source_set_static_name (self->turn, "inferior rings");
@@ -1193,8 +1186,6 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
         sonde_heap_book_turn (self->parts.book, MIN (self->taken_ns, time_ns));
       sonde_heap_book_end_left (self->parts.book, pid);
     }
-  if (self->tries != NULL)
-    sonde_call_tries_end_process (self->tries, pid, time_ns);
   for (guint i = 0; i < self->inferiors->len; i++)
     {
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
@@ -1202,6 +1193,8 @@ sonde_inferiors_process_ends (SondeInferiors *self, int32_t pid, gint64 time_ns)
       if (!has_ended (inferior, pid, time_ns))
         continue;
       sonde_inferior_end_heap (inferior);
+      if (self->tries != NULL)
+        sonde_call_tries_end_process (self->tries, inferior, time_ns);
       if (inferior->n_rings > 0)
         {
           sonde_inferior_settle (inferior, sonde_stream_now_ns (), TRUE);
@@ -1249,7 +1242,7 @@ sonde_inferiors_reader_comes (SondeInferiors *self)
   if (self->parts.book != NULL)
     sonde_heap_book_restart (self->parts.book, sonde_stream_now_ns ());
   if (self->tries != NULL)
-    sonde_call_tries_restart (self->tries);
+    sonde_call_tries_reader_comes (self->tries);
 }
 
 void
@@ -1262,6 +1255,9 @@ sonde_inferiors_settle (SondeInferiors *self)
       SondeInferior *inferior = g_ptr_array_index (self->inferiors, i - 1);
       gboolean is_gone = inferior->gone_ns != 0 && now - inferior->gone_ns > GONE_NS;
 
+      /* The kernel's records say nothing of it. */
+      if (is_gone && self->tries != NULL)
+        sonde_call_tries_end_process (self->tries, inferior, now);
       if (is_gone)
         settle_last (inferior);
       else if (!inferior->is_settled)

@@ -355,6 +355,34 @@ sonde_recorder_segment (
   sonde_tally_event (self->source.tally, SONDE_LEDGER_EVENTS_RECORDED, n_events);
 }
 
+void
+sonde_recorder_file (SondeRecorder *self, const char *path, GBytes *content)
+{
+  const SondeFrameOrigin origin = { sonde_stream_now_ns (), -1, -1 };
+  gsize size_bytes;
+  const guint8 *bytes = g_bytes_get_data (content, &size_bytes);
+
+  for (gsize at = 0, piece; at < size_bytes; at += piece)
+    {
+      piece = MIN (size_bytes - at, SONDE_WRITER_MAX_CHUNK);
+      sonde_writer_add_file_chunk (sonde_span_writer_plain (self->source.writer), &origin, path,
+                                   bytes + at, piece, at + piece == size_bytes);
+    }
+}
+
+gboolean
+sonde_recorder_is_watched (const SondeRecorder *self)
+{
+  for (guint i = 0; i < self->sinks->len; i++)
+    {
+      const SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      if (sink->file == NULL && sink->phase != SONDE_SINK_PHASE_CLOSED)
+        return TRUE;
+    }
+  return FALSE;
+}
+
 guint64
 sonde_recorder_n_missed (const SondeRecorder *self)
 {

@@ -81,10 +81,14 @@ void sonde_recorder_event (SondeRecorder *self, const SondeFrame *frame);
  */
 void sonde_recorder_segment (
     SondeRecorder *self, const char *path, const guint8 *bytes, gsize size_bytes, guint n_events);
+/* An embedded file of what a program did, for who is there. Nobody decodes others by it. */
+void sonde_recorder_file (SondeRecorder *self, const char *path, GBytes *content);
 /* Frames but samples that readers did not get, each for itself: parts of segments among them. One
  * of which the beginning came is no lost event. */
 guint64 sonde_recorder_n_missed (const SondeRecorder *self);
 
+/* Whether a reader is no file: somebody may look on. */
+gboolean sonde_recorder_is_watched (const SondeRecorder *self);
 /* Whether a reader could take a good deal more at once, or there is none to be thought of. */
 gboolean sonde_recorder_has_room (const SondeRecorder *self);
 
