@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Calls its functions a number of times, which it is built to have counted. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KEPT   __attribute__ ((noinline))
+#define HIDDEN __attribute__ ((no_instrument_function))
+
+static volatile unsigned work;
+
+static KEPT void
+leaf (unsigned value)
+{
+  work = work + value;
+}
+
+static KEPT void
+outer (unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    leaf (i);
+}
+
+/* Until it is killed. */
+static KEPT void
+stay (void)
+{
+  puts ("stays");
+  fflush (stdout);
+  for (;;)
+    pause ();
+}
+
+/* callers N [fork | exec | stay] */
+HIDDEN int
+main (int argc, char **argv)
+{
+  unsigned n = argc > 1 ? (unsigned) strtoul (argv[1], NULL, 10) : 0;
+  const char *then = argc > 2 ? argv[2] : "";
+  pid_t child;
+
+  outer (n);
+  if (strcmp (then, "stay") == 0)
+    stay ();
+  if (strcmp (then, "exec") == 0)
+    {
+      execl (argv[0], argv[0], "7", NULL);
+      return 1;
+    }
+  if (strcmp (then, "fork") != 0)
+    return 0;
+  child = fork ();
+  if (child == 0)
+    {
+      outer (5);
+      _exit (0);
+    }
+  return child < 0 || waitpid (child, NULL, 0) != child;
+}

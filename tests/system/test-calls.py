@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The calls of real programs, through their hooks, sonded and its worker into captures: test-calls.py BUILD"""
+
+import collections
+import os
+import signal
+import struct
+
+from system import DEADLINE_S, Fault, System, check, find_descendants, wait_until
+
+N_CALLS = 100_000
+FOLDER = 'sonde/calls/'
+PATH, CALLS, ACCOUNT, WORDS, END = 1, 2, 4, 6, 9
+
+
+class Numbers:
+    """LEB128, as docs/protocol.md has it."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self):
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def is_over(self):
+        return self.at == len(self.data)
+
+
+class Calls:
+    """One program's, added up."""
+
+    def __init__(self):
+        self.paths, self.calls, self.words, self.account = {}, collections.Counter(), [], ()
+        self.end_ns = 0
+
+    def take(self, data):
+        check(data[:8] == b'SNDCALLS', 'no magic')
+        numbers = Numbers(data[8:])
+        _, _, _, _, begin_ns, end_ns = (numbers.take() for _ in range(6))
+        if begin_ns < self.end_ns:
+            self.calls.clear()
+        self.end_ns, kind = end_ns, None
+        while not numbers.is_over():
+            check(kind != END, 'records behind the end')
+            kind, size = numbers.take(), numbers.take()
+            body = Numbers(numbers.data[numbers.at:numbers.at + size])
+            numbers.at += size
+            if kind == PATH:
+                number, parent, address = body.take(), body.take(), body.take()
+                self.paths[number] = parent, address
+            elif kind == CALLS:
+                number = body.take()
+                self.calls[number] += body.take()
+            elif kind == ACCOUNT:
+                self.account = [body.take() for _ in range(14)]
+            elif kind == WORDS:
+                body.take()
+                self.words.append(body.take())
+        check(kind == END, 'no end')
+
+    def check_account(self):
+        calls, counted, lost_budget, lost_depth = self.account[:4]
+        check(calls == counted + lost_budget + lost_depth, self.account)
+        check(counted == sum(self.calls.values()), (self.account, self.calls))
+
+    def depth(self, number):
+        return 1 + self.depth(self.paths[number][0]) if number else 0
+
+    def counts(self):
+        """[(depth, calls)], of paths that were called"""
+        return sorted((self.depth(number), n) for number, n in self.calls.items())
+
+
+def read_calls(path):
+    """[Calls], in the order in which programs began"""
+    with open(path, 'rb') as file:
+        data = file.read()
+    at, files, programs = 256, collections.defaultdict(bytes), collections.defaultdict(Calls)
+    while at + 24 <= len(data):
+        length = struct.unpack_from('<H', data, at)[0]
+        if data[at + 16] == 13:
+            is_last, size = struct.unpack_from('<HH', data, at + 24)
+            name = data[at + 28:at + 284].split(b'\0', 1)[0].decode()
+            files[name] += data[at + 284:at + 284 + size]
+            if is_last and name.startswith(FOLDER):
+                programs[name.rsplit('/', 1)[0]].take(files[name])
+        at += length
+    return [programs[name] for name in sorted(programs, key=lambda name: int(name.rsplit('-', 1)[1]))]
+
+
+class Callers(System):
+    def __init__(self, n_cases):
+        super().__init__(n_cases)
+        os.environ['SONDE_TRACER_LIBRARY'] = self.program('shared-ring/collector/tracer/libsonde-tracer.so')
+
+    def start(self, name, mode, *arguments):
+        return self.start_recording(name, '--event=none', f'--trace={mode}', '--', self.program('tests/system/callers'), *arguments)
+
+    def finish_calls(self, process, name, status=0):
+        output, errors = process.communicate(timeout=DEADLINE_S)
+        check(process.returncode == status, f'record: exit status {process.returncode}\n{output}{errors}', Fault)
+        self.sondectl('verify', self.path(name))
+        programs = read_calls(self.path(name))
+        for program in programs:
+            program.check_account()
+        return programs
+
+    def trace(self, name, mode, *arguments):
+        return self.finish_calls(self.start(name, mode, *arguments), name)
+
+
+def test_modes(system):
+    for mode in ('count', 'auto', 'exact'):
+        programs = system.trace(f'{mode}.syscap', mode, str(N_CALLS))
+        check([program.counts() for program in programs] == [[(2, 1), (3, N_CALLS)]], [program.counts() for program in programs])
+        check(not programs[0].words, programs[0].words)
+
+
+def test_exec(system):
+    programs = system.trace('exec.syscap', 'count', '1000', 'exec')
+    check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 7)]], [program.counts() for program in programs])
+
+
+def test_fork(system):
+    programs = system.trace('fork.syscap', 'count', '1000', 'fork')
+    check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 5)]], [program.counts() for program in programs])
+
+
+def test_kill(system):
+    recording = system.start('kill.syscap', 'auto', '1000', 'stay')
+    check(recording.stdout.readline().strip() == 'stays', 'it never came there')
+    pid, = wait_until(lambda: find_descendants(recording.pid, 'callers'), 'the program')
+    os.kill(pid, signal.SIGKILL)
+    program, = system.finish_calls(recording, 'kill.syscap', status=128 + signal.SIGKILL)
+    check(program.counts() == [(2, 1), (2, 1), (3, 1000)], program.counts())
+    check(len(program.words) == 1 and program.depth(program.words[0]) == 2, program.words)
+
+
+def main():
+    system = Callers(4)
+    with system.case('each call of a program is counted, once, in each mode'):
+        test_modes(system)
+    with system.case('a program that executes another one has calls of its own'):
+        test_exec(system)
+    with system.case('so has a child'):
+        test_fork(system)
+    with system.case('a program that is killed has told all, and where it was'):
+        test_kill(system)
+    system.finish()
+
+
+if __name__ == '__main__':
+    main()
