@@ -420,6 +420,7 @@ header_has_what_was_asked_for (void)
   while (g_atomic_int_get ((gint *) &traced.memory.header->mode) != SONDE_TRIE_AUTO)
     worker_run (&worker);
   summary = worker_finish (&worker);
+  g_assert_true (worker_was_said (&worker, "do not heed trace-filter"));
   traced_close (&traced);
   worker_clear (&worker);
 }

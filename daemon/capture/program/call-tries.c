@@ -98,6 +98,7 @@ struct SondeCallTries
   GPtrArray *regions; /* Region */
   guint first;        /* of the next turn */
   gboolean is_paused;
+  gboolean is_unheeded_told;
   guint64 n_missed;   /* frames, by readers, when all was told anew for that ... */
   gint64 told_ns;     /* ... and when that was */
   guint64 past_calls; /* of regions that are over */
@@ -440,6 +441,21 @@ tell_refused (SondeCallTries *self, SondeInferior *inferior, int error)
   sonde_recorder_warn (self->parts.recorder, text);
 }
 
+/* What is in the header that no tracer reads yet: nobody shall take all functions for some. */
+static void
+warn_of_unheeded (SondeCallTries *self)
+{
+  const SondeAsked *asked = self->asked;
+
+  if (self->is_unheeded_told
+      || (asked->trace_filter[0] == '\0' && asked->trace_slow_us == 0 && asked->trace_budget == 0))
+    return;
+  self->is_unheeded_told = TRUE;
+  sonde_recorder_warn (self->parts.recorder,
+                       "Programs do not heed trace-filter, trace-slow and trace-budget yet: all "
+                       "of their functions are counted");
+}
+
 int
 sonde_call_tries_add (SondeCallTries *self, SondeInferior *inferior)
 {
@@ -464,6 +480,7 @@ sonde_call_tries_add (SondeCallTries *self, SondeInferior *inferior)
   if (self->asked->trace_budget > 0)
     region->budget = sonde_call_budget_new ();
   write_wish (self, region, !self->is_paused);
+  warn_of_unheeded (self);
   define_counters (self, region);
   g_ptr_array_add (self->regions, region);
   self->used_bytes += region->memory.geometry.size_bytes;
