@@ -84,6 +84,18 @@ sonde_trie_memory_wish (SondeTrieMemory *memory, const SondeTrieWish *wish)
   return 0;
 }
 
+int
+sonde_trie_memory_leave_out (SondeTrieMemory *memory, uint32_t n_before, uint64_t function)
+{
+  if (n_before >= SONDE_TRIE_MAX_LEFT_OUT)
+    return -ENOSPC;
+
+  sonde_ring_store_relaxed (&memory->header->left_out[n_before], function);
+  /* Pairs with the acquire of whoever reads the list: what is in it stays. */
+  sonde_ring_store_release (&memory->header->n_left_out, n_before + 1);
+  return 0;
+}
+
 /* @protection: of all but the header, which both sides write */
 static int
 map (int fd, int protection, SondeTrieMemory *memory)

@@ -80,5 +80,9 @@ int sonde_trie_memory_map (int fd, SondeTrieMemory *memory);
 /* Of the maker: all shadow stacks become void, and the wish that of all calls from here on. */
 int sonde_trie_memory_wish (SondeTrieMemory *memory, const SondeTrieWish *wish);
 
+/* Of the maker: one more function that is not to be counted; the stacks stay. Errors: -ENOSPC there
+ * are SONDE_TRIE_MAX_LEFT_OUT */
+int sonde_trie_memory_leave_out (SondeTrieMemory *memory, uint32_t n_before, uint64_t function);
+
 /* Accepts one that is all zero, and leaves it so. */
 void sonde_trie_memory_unmap (SondeTrieMemory *memory);

@@ -396,6 +396,39 @@ budget_leaves_functions_out (void)
   worker_clear (&worker);
 }
 
+/* A call that lasts keeps its place, whatever the worker does meanwhile. */
+static void
+long_call_keeps_its_place (void)
+{
+  Worker worker = { .trace_budget = 1 };
+  Traced traced;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GHashTable) programs = NULL;
+  guint64 n = 0;
+
+  begin_worker (&worker, SONDE_TRIE_COUNT, 4 << 20);
+  g_usleep (2000); /* the clock's frequency is known */
+  traced = traced_open (&worker);
+  sonde_trie_enter (traced.writer, 'm', STACK_TOP);
+  while (g_atomic_int_get ((gint *) &traced.memory.header->n_left_out) == 0)
+    {
+      for (guint i = 0; i < 10000; i++, n++)
+        {
+          sonde_trie_enter (traced.writer, 'b', STACK_TOP - 64);
+          sonde_trie_exit (traced.writer, STACK_TOP - 64);
+        }
+      worker_run (&worker);
+    }
+  sonde_trie_enter (traced.writer, 'b', STACK_TOP - 64);
+  sonde_trie_exit (traced.writer, STACK_TOP - 64);
+  summary = worker_finish (&worker);
+  programs = summarize (&worker);
+  g_assert_cmpuint (calls_at (only_one (programs), "m"), ==, 1);
+  g_assert_cmpuint (calls_at (only_one (programs), "mb"), ==, n + 1);
+  traced_close (&traced);
+  worker_clear (&worker);
+}
+
 static void
 header_has_what_was_asked_for (void)
 {
@@ -437,6 +470,7 @@ main (int argc, char **argv)
   g_test_add_func ("/call-tries/divide-their-memory-until-it-ends", memory_is_divided_and_ends);
   g_test_add_func ("/call-tries/are-not-there-unasked", session_without_traces_refuses);
   g_test_add_func ("/call-tries/leave-functions-out-above-the-budget", budget_leaves_functions_out);
+  g_test_add_func ("/call-tries/keep-the-place-of-calls-that-last", long_call_keeps_its_place);
   g_test_add_func ("/call-tries/tell-programs-what-was-asked-for", header_has_what_was_asked_for);
   return g_test_run ();
 }

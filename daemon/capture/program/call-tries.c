@@ -592,11 +592,10 @@ leave_out (SondeCallTries *self, Region *region, guint64 calls, double each_tick
     {
       const LeftOut left = { chosen[i].function, now, chosen[i].calls };
 
+      sonde_trie_memory_leave_out (&region->memory, region->left_out->len, left.function);
       g_array_append_val (region->left_out, left);
       sonde_calls_file_put_uncounted (region->file, left.function, left.since_ns, left.calls);
     }
-  if (n > 0)
-    write_wish (self, region, !self->is_paused);
   if (room == n && !region->is_budget_told)
     {
       g_autofree char *text = g_strdup_printf (
@@ -607,6 +606,13 @@ leave_out (SondeCallTries *self, Region *region, guint64 calls, double each_tick
       region->is_budget_told = TRUE;
       sonde_recorder_warn (self->parts.recorder, text);
     }
+}
+
+/* A fiftieth more or less: of thresholds that is nothing. */
+static gboolean
+is_about (guint64 a, guint64 b)
+{
+  return MAX (a, b) - MIN (a, b) <= MAX (a, b) / 50;
 }
 
 /* About once a second. */
@@ -627,8 +633,8 @@ count_region (SondeCallTries *self, Region *region, gint64 now_ns, gint64 until_
       fail_region (self, region);
       return;
     }
-  /* It has said by now which clock it has, and the counter is known better. */
-  if (region->wish_per_s / 100 != per_s / 100 && !region->is_clock_settled)
+  /* It has said by now which clock it has. Another wish voids all stacks: not for a trifle. */
+  if (!region->is_clock_settled && !is_about (region->wish_per_s, per_s))
     write_wish (self, region, !self->is_paused);
   region->is_clock_settled = TRUE;
   calls = counts.calls - region->counted_calls;
