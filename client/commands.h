@@ -9,6 +9,7 @@
 int sonde_cmd_record (int argc, char **argv);
 int sonde_cmd_report (int argc, char **argv);
 int sonde_cmd_heap (int argc, char **argv);
+int sonde_cmd_calls (int argc, char **argv);
 int sonde_cmd_diff (int argc, char **argv);
 int sonde_cmd_export (int argc, char **argv);
 int sonde_cmd_flamegraph (int argc, char **argv);

@@ -29,6 +29,7 @@ static const struct
   { "report", sonde_cmd_report, "FILE", "show where the time went" },
   { "diff", sonde_cmd_diff, "BEFORE AFTER", "show what became slower" },
   { "heap", sonde_cmd_heap, "FILE", "show who allocated and leaked memory" },
+  { "calls", sonde_cmd_calls, "FILE", "show how often, and how long" },
   { "export", sonde_cmd_export, "--format FORMAT FILE", "write it for another viewer" },
   { "flamegraph", sonde_cmd_flamegraph, "FILE", "draw it as a page for the browser" },
   { "archive", sonde_cmd_archive, "FILE", "embed the names of functions" },

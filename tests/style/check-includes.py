@@ -83,6 +83,7 @@ LAYERS = {
     + ['client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
     'client/heap': CLIENT
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    'client/calls': CLIENT + ['client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
     'client/flame': CLIENT + RESOURCES
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': CLIENT + CONFIG + MESSAGES + PACKING
@@ -96,7 +97,7 @@ LAYERS = {
     + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],
     'client': CLIENT + CONFIG
-    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'flame', 'export', 'service', 'systemd', 'top')]
+    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'calls', 'flame', 'export', 'service', 'systemd', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB + ['sonde-collector.h'],

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "client/calls/calls.h"
+
+#include <string.h>
+
+#include "client/model/heap-log-reader.h"
+
+#define MAX_SHOWN_DEPTH 64u /* functions of a path in a line */
+
+/* The functions that no location has, behind those of the resolver. */
+enum
+{
+  THREAD_ROOT,
+  SIGNAL_ROOT,
+  N_ROOTS,
+};
+
+static const SondeFunction roots[N_ROOTS] = {
+  [THREAD_ROOT] = { "[thread]", "", "" },
+  [SIGNAL_ROOT] = { "[signal]", "", "" },
+};
+
+/* --- names --- */
+
+static void
+take_location (const SondeModelAllocation *allocation, gpointer user_data)
+{
+  SondeCalls *self = user_data;
+
+  self->location = allocation->n_locations > 0 ? allocation->locations[allocation->n_locations - 1]
+                                               : SONDE_LOCATION_TRUNCATED;
+}
+
+/* To the model each function is a stack of one frame, a return address: the byte before it is looked
+ * up. */
+static void
+take_path (guint program, const SondeCallsPath *path, gpointer user_data)
+{
+  SondeCalls *self = user_data;
+  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
+  guint64 address = path->address + 1;
+  union
+  {
+    SondeFrameAllocation frame;
+    guint64 words[sizeof (SondeFrameAllocation) / 8 + 1];
+  } made = { .words = { 0 } };
+
+  while (self->locations->len <= program)
+    g_ptr_array_add (self->locations, g_array_new (FALSE, FALSE, sizeof (guint32)));
+  self->location = SONDE_LOCATION_TRUNCATED;
+  if (path->parent != 0)
+    {
+      made.frame.frame.len = sizeof made;
+      made.frame.frame.cpu = -1;
+      made.frame.frame.pid = of->pid;
+      made.frame.frame.time_ns = of->end_ns;
+      made.frame.frame.type = SONDE_FRAME_ALLOCATION;
+      made.frame.address = 1;
+      made.frame.size_bytes = 1;
+      made.frame.tid = of->pid;
+      made.frame.n_addrs = 1;
+      memcpy (made.frame.addrs, &address, sizeof address);
+      sonde_capture_model_add_frame (self->model, &made.frame.frame);
+    }
+  g_array_append_val (g_ptr_array_index (self->locations, program), self->location);
+}
+
+SondeCalls *
+sonde_calls_new (gint32 pid)
+{
+  const SondeModelFuncs funcs = { .allocation = take_location };
+  SondeCalls *self = g_new0 (SondeCalls, 1);
+
+  self->pid = pid;
+  self->model = sonde_capture_model_new (&funcs, self);
+  self->reader = sonde_calls_reader_new (take_path, self);
+  self->locations = g_ptr_array_new_with_free_func ((GDestroyNotify) g_array_unref);
+  self->rows = g_array_new (FALSE, TRUE, sizeof (SondeCallsRow));
+  self->nodes = g_array_new (FALSE, TRUE, sizeof (SondeCallsNode));
+  return self;
+}
+
+void
+sonde_calls_free (SondeCalls *self)
+{
+  if (self == NULL)
+    return;
+  for (guint i = 0; i < self->rows->len; i++)
+    g_free (g_array_index (self->rows, SondeCallsRow, i).buckets);
+  g_array_unref (self->rows);
+  g_array_unref (self->nodes);
+  g_ptr_array_unref (self->locations);
+  sonde_symbol_resolver_free (self->resolver);
+  sonde_calls_reader_free (self->reader);
+  sonde_capture_model_free (self->model);
+  g_free (self);
+}
+
+/* What else tells of allocations would be taken for a path. */
+void
+sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame)
+{
+  switch (frame->type)
+    {
+    case SONDE_FRAME_ALLOCATION:
+    case SONDE_FRAME_SAMPLE:
+      return;
+    case SONDE_FRAME_FILE_CHUNK:
+      sonde_calls_reader_add (self->reader, frame);
+      if (sonde_heap_log_is_chunk (frame))
+        return;
+      break;
+    default:
+      break;
+    }
+  sonde_capture_model_add_frame (self->model, frame);
+}
+
+const SondeFunction *
+sonde_calls_function (const SondeCalls *self, guint32 function)
+{
+  return function < N_ROOTS ? &roots[function]
+                            : sonde_symbol_resolver_function (self->resolver, function - N_ROOTS);
+}
+
+static guint32
+function_of (const SondeCalls *self, guint program, guint path)
+{
+  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
+  const GArray *locations = g_ptr_array_index (self->locations, program);
+  const SondeCallsPath *at = &g_array_index (of->paths, SondeCallsPath, path);
+  const guint32 *functions;
+  guint32 n;
+
+  if (at->parent == 0)
+    return at->address == 0 ? THREAD_ROOT : SIGNAL_ROOT;
+  functions
+      = sonde_symbol_resolver_get (self->resolver, g_array_index (locations, guint32, path), &n);
+  return n > 0 ? functions[0] + N_ROOTS : N_ROOTS;
+}
+
+/* --- sums --- */
+
+/* What is inside a path's own time, of one program: children come behind their parents. */
+static void
+sum_paths (SondeCalls *self, guint program)
+{
+  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
+  const guint64 *account = of->account;
+  double ns_a_tick = of->ticks_per_s > 0 ? 1e9 / (double) of->ticks_per_s : 0;
+  double hook_ticks = account[SONDE_CALLS_ACCOUNT_N_HOOKS] > 0
+                          ? (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
+                                / (double) account[SONDE_CALLS_ACCOUNT_N_HOOKS]
+                          : 0;
+  guint first = self->nodes->len;
+  guint n = of->paths->len;
+
+  g_array_set_size (self->nodes, first + n);
+  for (guint i = 0; i < n; i++)
+    {
+      const SondeCallsPath *path = &g_array_index (of->paths, SondeCallsPath, i);
+      SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
+      double timed = (double) path->timed;
+      double own_ticks;
+
+      node->program = program;
+      node->parent = path->parent != 0 ? first + path->parent : 0;
+      node->function = function_of (self, program, i);
+      node->sum.calls = path->calls;
+      node->sum.timed = path->timed;
+      if (path->timed == 0)
+        continue;
+      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * hook_ticks);
+      node->sum.mean_ns = own_ticks / timed * ns_a_tick;
+      node->sum.total_ns = node->sum.mean_ns * (double) path->calls;
+      node->sum.self_ns = of->mode == 3
+                              ? (double) path->self_ticks * ns_a_tick * (double) path->calls / timed
+                              : node->sum.total_ns;
+      node->sum.min_ns = (double) path->min_ticks * ns_a_tick;
+      node->sum.max_ns = (double) path->max_ticks * ns_a_tick;
+      node->sum.is_sampled = of->mode == 2 && node->sum.mean_ns < 2000 && path->calls > 8;
+    }
+  for (guint i = 0; i < n && of->mode != 3; i++)
+    {
+      const SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
+
+      if (node->parent != 0)
+        g_array_index (self->nodes, SondeCallsNode, node->parent - 1).sum.self_ns
+            -= node->sum.total_ns;
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
+
+      node->sum.self_ns = node->sum.timed > 0 ? MAX (node->sum.self_ns, 0) : 0;
+    }
+  for (guint i = 0; i < SONDE_CALLS_N_ACCOUNTS; i++)
+    self->account[i] += account[i];
+  self->hooks_ns += hook_ticks * ns_a_tick * 2 * (double) account[SONDE_CALLS_ACCOUNT_COUNTED];
+  self->n_programs++;
+}
+
+static gboolean
+is_recursive (const SondeCalls *self, const SondeCallsNode *node)
+{
+  for (guint32 at = node->parent; at != 0;)
+    {
+      const SondeCallsNode *above = &g_array_index (self->nodes, SondeCallsNode, at - 1);
+
+      if (above->function == node->function)
+        return TRUE;
+      at = above->parent;
+    }
+  return FALSE;
+}
+
+/* Buckets are of one clock; another's go where their middle is. */
+static void
+add_buckets (SondeCallsRow *row, const GArray *buckets, double ns_a_tick)
+{
+  if (row->buckets == NULL)
+    {
+      row->buckets = g_new0 (guint64, SONDE_CALLS_N_BUCKETS);
+      row->ns_a_tick = ns_a_tick;
+    }
+  for (guint i = 0; i < buckets->len; i++)
+    {
+      const SondeCallsBucket *from = &g_array_index (buckets, SondeCallsBucket, i);
+      guint to = from->bucket;
+
+      if (row->ns_a_tick > ns_a_tick || row->ns_a_tick < ns_a_tick)
+        {
+          double middle
+              = (double) (sonde_calls_bucket_begin (to) + sonde_calls_bucket_begin (to + 1)) / 2
+                * ns_a_tick / row->ns_a_tick;
+
+          for (to = 0; to < SONDE_CALLS_N_BUCKETS - 1
+                       && (double) sonde_calls_bucket_begin (to + 1) <= middle;)
+            to++;
+        }
+      row->buckets[to] += from->n;
+    }
+}
+
+static void
+sum_functions (SondeCalls *self)
+{
+  g_autoptr (GHashTable) numbers = g_hash_table_new (NULL, NULL);
+  guint first_of = 0;
+
+  for (guint i = 0; i < self->nodes->len; i++)
+    {
+      const SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, i);
+      const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, node->program);
+      guint number
+          = GPOINTER_TO_UINT (g_hash_table_lookup (numbers, GUINT_TO_POINTER (node->function)));
+      const SondeCallsPath *path;
+      SondeCallsRow *row;
+      SondeCallsSum *sum;
+
+      if (i > 0 && g_array_index (self->nodes, SondeCallsNode, i - 1).program != node->program)
+        first_of = i;
+      path = &g_array_index (of->paths, SondeCallsPath, i - first_of);
+      if (node->parent == 0)
+        continue;
+      if (number == 0)
+        {
+          g_array_set_size (self->rows, self->rows->len + 1);
+          number = self->rows->len;
+          g_array_index (self->rows, SondeCallsRow, number - 1).function = node->function;
+          g_hash_table_insert (numbers, GUINT_TO_POINTER (node->function),
+                               GUINT_TO_POINTER (number));
+        }
+      row = &g_array_index (self->rows, SondeCallsRow, number - 1);
+      sum = &row->sum;
+      sum->calls += node->sum.calls;
+      if (node->sum.timed == 0)
+        continue;
+      sum->min_ns = sum->timed > 0 ? MIN (sum->min_ns, node->sum.min_ns) : node->sum.min_ns;
+      sum->max_ns = MAX (sum->max_ns, node->sum.max_ns);
+      sum->mean_ns
+          = (sum->mean_ns * (double) sum->timed + node->sum.mean_ns * (double) node->sum.timed)
+            / ((double) sum->timed + (double) node->sum.timed);
+      sum->timed += node->sum.timed;
+      sum->is_sampled = sum->is_sampled || node->sum.is_sampled;
+      sum->self_ns += node->sum.self_ns;
+      if (!is_recursive (self, node))
+        sum->total_ns += node->sum.total_ns;
+      if (path->buckets != NULL && of->ticks_per_s > 0)
+        add_buckets (row, path->buckets, 1e9 / (double) of->ticks_per_s);
+    }
+}
+
+void
+sonde_calls_finish (SondeCalls *self)
+{
+  sonde_capture_model_settle (self->model);
+  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
+  sonde_symbol_resolver_find_all (self->resolver);
+  for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
+    if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
+      sum_paths (self, i);
+  sum_functions (self);
+}
+
+double
+sonde_calls_quantile (const SondeCallsRow *row, double part)
+{
+  guint64 n = 0, before = 0;
+  double wanted;
+
+  for (guint i = 0; row->buckets != NULL && i < SONDE_CALLS_N_BUCKETS; i++)
+    n += row->buckets[i];
+  wanted = part * (double) n;
+  for (guint i = 0; n > 0 && i < SONDE_CALLS_N_BUCKETS; i++)
+    {
+      guint64 here = row->buckets[i];
+
+      if (here > 0 && (double) (before + here) >= wanted)
+        {
+          double begin = (double) sonde_calls_bucket_begin (i);
+          double width = (double) sonde_calls_bucket_begin (i + 1) - begin;
+          double inside = MAX (wanted - (double) before, 0) / (double) here;
+
+          return CLAMP ((begin + width * inside) * row->ns_a_tick, row->sum.min_ns,
+                        row->sum.max_ns);
+        }
+      before += here;
+    }
+  return 0;
+}
+
+char *
+sonde_calls_dup_path (const SondeCalls *self, guint program, guint32 path)
+{
+  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  GString *out = g_string_new (NULL);
+  gboolean is_cut = FALSE;
+
+  for (guint32 at = path; at != 0;)
+    {
+      const SondeCallsPath *here = &g_array_index (of->paths, SondeCallsPath, at - 1);
+
+      is_cut = here->parent != 0 && names->len == MAX_SHOWN_DEPTH;
+      if (is_cut)
+        break;
+      if (here->parent != 0)
+        g_ptr_array_add (
+            names,
+            (gpointer) sonde_calls_function (self, function_of (self, program, at - 1))->name);
+      at = here->parent;
+    }
+  if (is_cut)
+    g_string_append (out, "... > ");
+  for (guint i = names->len; i > 0; i--)
+    g_string_append_printf (out, "%s%s", (const char *) g_ptr_array_index (names, i - 1),
+                            i > 1 ? " > " : "");
+  return g_string_free (out, FALSE);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The calls of a capture by function and by path, with their names and times in ns. */
+#pragma once
+
+#include "client/model/calls-reader.h"
+#include "client/names/symbol-resolver.h"
+
+/**
+ * SECTION: calls
+ *
+ * Calls are exact. Times are of those that were timed: a sum of a path is estimated as what a timed
+ * call took on average, less the hooks of calls below it, times its calls. Of a function that calls
+ * itself the outermost call of a path counts, and its percentiles are those of all its calls.
+ */
+typedef struct
+{
+  guint64 calls;
+  guint64 timed; /* weighted: a call that stands for 64 counts 64 times; 0: no times are known */
+  gboolean is_sampled; /* of some paths only one call in so many was timed */
+  double total_ns;     /* callees included */
+  double self_ns;
+  double min_ns;
+  double max_ns;
+  double mean_ns;
+} SondeCallsSum;
+
+typedef struct
+{
+  guint32 function; /* of sonde_calls_function() */
+  SondeCallsSum sum;
+  guint64 *buckets; /* (nullable): SONDE_CALLS_N_BUCKETS, of ticks */
+  double ns_a_tick; /* of those */
+} SondeCallsRow;
+
+typedef struct
+{
+  guint32 program;
+  guint32 parent; /* index in paths + 1; 0: none */
+  guint32 function;
+  SondeCallsSum sum;
+} SondeCallsNode;
+
+typedef struct
+{
+  SondeCaptureModel *model;
+  SondeCallsReader *reader;
+  GPtrArray *locations; /* GArray of guint32 for each program: of its paths */
+  guint32 location;     /* of the path that is told */
+  gint32 pid;           /* whose calls are wanted; -1: all processes' */
+
+  SondeSymbolResolver *resolver;
+  GArray *rows;  /* SondeCallsRow, of each function that was called */
+  GArray *nodes; /* SondeCallsNode, of each path; parents first */
+  guint64 account[SONDE_CALLS_N_ACCOUNTS];
+  double hooks_ns; /* what hooks took, as far as it is known */
+  guint n_programs;
+} SondeCalls;
+
+SondeCalls *sonde_calls_new (gint32 pid);
+void sonde_calls_free (SondeCalls *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCalls, sonde_calls_free)
+
+/* @frame: accepted by sonde_frame_check() */
+void sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame);
+/* Behind the last: names and sums. */
+void sonde_calls_finish (SondeCalls *self);
+
+/* What @self's rows and nodes call their function. */
+const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 function);
+/* What a @part of the row's calls, 0 to 1, took at most, in ns; 0: it has no times. */
+double sonde_calls_quantile (const SondeCallsRow *row, double part);
+/* Of program @program of the reader, the functions from the outermost on, with " > " between. */
+char *sonde_calls_dup_path (const SondeCalls *self, guint program, guint32 path);
