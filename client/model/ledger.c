@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/base/text.h"
+#include "client/model/calls-reader.h"
 #include "client/model/frame-parts.h"
 #include "client/model/heap-log-reader.h"
 #include "client/model/heap-sums-reader.h"
@@ -104,6 +105,7 @@ struct SondeLedgerCheck
   guint64 n_events;
   SondeHeapLogReader *heap_log;
   SondeHeapSumsReader *heap_sums;
+  SondeCallsReader *calls;
   guint last_set; /* entries in the newest frame: SONDE_LEDGER_ALL if it is a closing CTRSET */
   SondeIdMap *jit_names;
   guint64 n_jit_unnamed;
@@ -142,6 +144,7 @@ sonde_ledger_check_new (void)
   self->pids = sonde_id_map_new ();
   self->heap_log = sonde_heap_log_reader_new (check_logged, self);
   self->heap_sums = sonde_heap_sums_reader_new (&sums_funcs, self);
+  self->calls = sonde_calls_reader_new (NULL, NULL);
   return self;
 }
 
@@ -155,6 +158,7 @@ sonde_ledger_check_free (SondeLedgerCheck *self)
   sonde_id_map_free (self->pids);
   sonde_heap_log_reader_free (self->heap_log);
   sonde_heap_sums_reader_free (self->heap_sums);
+  sonde_calls_reader_free (self->calls);
   g_free (self->first_claim);
   g_free (self->first_missing);
   g_free (self);
@@ -251,6 +255,7 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
     case SONDE_FRAME_FILE_CHUNK:
       sonde_heap_log_reader_add (self->heap_log, frame);
       sonde_heap_sums_reader_add (self->heap_sums, frame);
+      sonde_calls_reader_add (self->calls, frame);
       break;
     case SONDE_FRAME_JITMAP:
       while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
@@ -428,6 +433,14 @@ check_ledger (const SondeLedgerCheck *self, GPtrArray *findings)
   check_count (self, "events", SONDE_LEDGER_STREAM_EVENTS, self->n_events, findings);
 }
 
+/* Whether this stream lost what others may build on. */
+static gboolean
+lost_frames (const SondeLedgerCheck *self)
+{
+  return self->counters.values[SONDE_LEDGER_STREAM_LOST]
+         > self->counters.values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
+}
+
 /* What its labels promise was counted; this is whether it is there. What builds on a part that this
  * stream lost, as its ledger says, cannot be read either. */
 static gboolean
@@ -438,9 +451,7 @@ check_heap (const SondeLedgerCheck *self,
             GPtrArray *findings)
 {
   /* Of a segment whose beginning came no event is lost, wherever it ends. */
-  gboolean has_lost = self->counters.values[SONDE_LEDGER_STREAM_LOST]
-                      > self->counters.values[SONDE_LEDGER_STREAM_SAMPLES_LOST];
-  SondeVerdict verdict = has_lost ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED;
+  SondeVerdict verdict = lost_frames (self) ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED;
 
   g_autofree char *where = counts->fault != NULL
                                ? g_strdup_printf (", at byte %" G_GUINT64_FORMAT " of the %s",
@@ -497,6 +508,42 @@ check_heap_sums (const SondeLedgerCheck *self, GPtrArray *findings)
                                   sonde_heap_sums_reader_n_sums (self->heap_sums)));
 }
 
+/* What each process says that it called has to be what its paths have. */
+static void
+check_calls (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  const char *fault = sonde_calls_reader_fault (self->calls);
+  guint n = sonde_calls_reader_n_programs (self->calls);
+  guint64 counted = 0;
+
+  if (n == 0)
+    return;
+  if (fault != NULL)
+    {
+      add_finding (findings, lost_frames (self) ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED,
+                   "calls", g_strdup (fault));
+      return;
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      const SondeCallsProgram *program = sonde_calls_reader_program (self->calls, i);
+
+      fault = sonde_calls_program_check (program);
+      if (fault != NULL)
+        {
+          add_finding (findings,
+                       self->last_set == SONDE_LEDGER_ALL ? SONDE_VERDICT_FAILED
+                                                          : SONDE_VERDICT_OPEN,
+                       "calls", g_strdup_printf ("of process %d %s", program->pid, fault));
+          return;
+        }
+      counted += program->account[SONDE_CALLS_ACCOUNT_COUNTED];
+    }
+  add_finding (findings, SONDE_VERDICT_PASSED, "calls",
+               g_strdup_printf ("%" G_GUINT64_FORMAT " calls = those of all paths, of %u processes",
+                                counted, n));
+}
+
 GPtrArray *
 sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
 {
@@ -505,6 +552,7 @@ sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
   check_ledger (self, findings);
   check_heap (self, sonde_heap_log_reader_counts (self->heap_log), "heap log", "log", findings);
   check_heap_sums (self, findings);
+  check_calls (self, findings);
   if (self->n_jit_unnamed > 0)
     add_finding (findings, SONDE_VERDICT_FAILED, "names",
                  g_strdup_printf ("%" G_GUINT64_FORMAT

@@ -30,7 +30,7 @@ static const struct
       "SONDE_MEMORY_LIBRARY", "memory", "record the heap of" },
   [SONDE_PRELOAD_TRACER]
   = { "libsonde-tracer.so", "shared-ring/collector/tracer/libsonde-tracer.so",
-      "SONDE_TRACER_LIBRARY", "tracer", "trace the functions of" },
+      "SONDE_TRACER_LIBRARY", "trace", "trace the functions of" },
 };
 
 enum

@@ -3,7 +3,9 @@
 """The calls of real programs, through their hooks, sonded and its worker into captures: test-calls.py BUILD"""
 
 import collections
+import json
 import os
+import re
 import signal
 import struct
 
@@ -117,11 +119,29 @@ class Callers(System):
         return self.finish_calls(self.start(name, mode, *arguments), name)
 
 
+def check_shown(system, name, mode):
+    """What a person gets to see of outer() and leaf()."""
+    shown = json.loads(system.sondectl('calls', '--json', '--paths', system.path(name)))
+    functions = {row['name']: row for row in shown['functions']}
+    check({name: row['calls'] for name, row in functions.items()} == {'outer': 1, 'leaf': N_CALLS}, functions)
+    check([row['name'] for row in shown['paths']] == ['[thread]', 'outer', 'leaf'], shown['paths'])
+    leaf = functions['leaf']
+    if mode == 'count':
+        check(leaf['timed'] == 'none' and 'p99_ns' not in leaf, leaf)
+        return
+    check(leaf['timed'] == ('some' if mode == 'auto' else 'all'), leaf)
+    check(leaf['min_ns'] <= leaf['p50_ns'] <= leaf['p90_ns'] <= leaf['p99_ns'] <= leaf['max_ns'], leaf)
+    table = system.sondectl('calls', system.path(name))
+    check(re.search(rf'^ *{N_CALLS:,} .* leaf  callers$', table, re.M), table)
+    check('outer' in system.sondectl('calls', '--function', 'leaf', system.path(name)).split('from')[-1], 'no caller')
+
+
 def test_modes(system):
     for mode in ('count', 'auto', 'exact'):
         programs = system.trace(f'{mode}.syscap', mode, str(N_CALLS))
         check([program.counts() for program in programs] == [[(2, 1), (3, N_CALLS)]], [program.counts() for program in programs])
         check(not programs[0].words, programs[0].words)
+        check_shown(system, f'{mode}.syscap', mode)
 
 
 def test_exec(system):
@@ -141,6 +161,8 @@ def test_kill(system):
     os.kill(pid, signal.SIGKILL)
     program, = system.finish_calls(recording, 'kill.syscap', status=128 + signal.SIGKILL)
     check(program.counts() == [(2, 1), (2, 1), (3, 1000)], program.counts())
+    shown = system.sondectl('calls', system.path('kill.syscap'))
+    check('ended in: stay' in shown, shown)
     check(len(program.words) == 1 and program.depth(program.words[0]) == 2, program.words)
 
 

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tests what is read of files of calls, and what is refused. */
+#include "client/model/calls-reader.h"
+
+#include <string.h>
+
+#include "protocol/number-column.h"
+#include "shared-ring/trie-layout.h"
+
+#define BEGIN_NS 1000u
+
+/* --- files --- */
+
+static void
+put (GByteArray *bytes, guint64 number)
+{
+  guint8 coded[SONDE_NUMBER_MAX_BYTES];
+
+  g_byte_array_append (bytes, coded, (guint) sonde_number_put (coded, number));
+}
+
+/* @numbers: of the body */
+static void
+put_record (GByteArray *bytes, guint64 kind, const guint64 *numbers, gsize n)
+{
+  g_autoptr (GByteArray) body = g_byte_array_new ();
+
+  for (gsize i = 0; i < n; i++)
+    put (body, numbers[i]);
+  put (bytes, kind);
+  put (bytes, body->len);
+  g_byte_array_append (bytes, body->data, body->len);
+}
+
+#define RECORD(bytes, kind, ...)                                                                   \
+  put_record (bytes, kind, (const guint64[]){ __VA_ARGS__ },                                       \
+              sizeof ((const guint64[]){ __VA_ARGS__ }) / sizeof (guint64))
+
+static GByteArray *
+new_file (guint64 begin_ns, guint64 end_ns)
+{
+  GByteArray *bytes = g_byte_array_new ();
+
+  g_byte_array_append (bytes, (const guint8 *) SONDE_CALLS_MAGIC, SONDE_CALLS_MAGIC_BYTES);
+  put (bytes, SONDE_CALLS_VERSION);
+  put (bytes, 1000000000); /* ticks a second */
+  put (bytes, 2);
+  put (bytes, 64);
+  put (bytes, begin_ns);
+  put (bytes, end_ns);
+  return bytes;
+}
+
+static void
+end_file (GByteArray *bytes)
+{
+  RECORD (bytes, SONDE_CALLS_END, bytes->len);
+}
+
+/* In pieces of @piece bytes. */
+static void
+add_file (SondeCallsReader *reader, const char *path, const GByteArray *bytes, guint piece)
+{
+  for (guint at = 0; at < bytes->len; at += piece)
+    {
+      union
+      {
+        SondeFrameFileChunk chunk;
+        guint64 words[(sizeof (SondeFrameFileChunk) + 4096) / 8 + 1];
+      } made = { .words = { 0 } };
+      guint n = MIN (piece, bytes->len - at);
+
+      made.chunk.frame.type = SONDE_FRAME_FILE_CHUNK;
+      made.chunk.frame.len = (guint16) (sizeof made.chunk + n);
+      made.chunk.data_len = (guint16) n;
+      made.chunk.is_last = at + n == bytes->len;
+      g_strlcpy (made.chunk.path, path, sizeof made.chunk.path);
+      memcpy (made.chunk.data, bytes->data + at, n);
+      sonde_calls_reader_add (reader, &made.chunk.frame);
+    }
+}
+
+/* main, which calls f: @calls times; of these @timed were, of 20 and 700 ticks. */
+static GByteArray *
+new_usual (guint64 begin_ns, guint64 end_ns, guint64 calls)
+{
+  GByteArray *bytes = new_file (begin_ns, end_ns);
+
+  if (begin_ns == BEGIN_NS)
+    {
+      RECORD (bytes, SONDE_CALLS_PATH, 1, 0, 0);
+      RECORD (bytes, SONDE_CALLS_PATH, 2, 1, 0x1000);
+      RECORD (bytes, SONDE_CALLS_PATH, 3, 2, 0x2000);
+    }
+  RECORD (bytes, SONDE_CALLS_CALLS, 3, calls);
+  RECORD (bytes, SONDE_CALLS_TIMES, 3, 2, 720, 0, 5, 20, 700, 2, 20, 1, 86, 1);
+  return bytes;
+}
+
+static const SondeCallsPath *
+path_at (const SondeCallsReader *reader, guint number)
+{
+  return &g_array_index (sonde_calls_reader_program (reader, 0)->paths, SondeCallsPath, number - 1);
+}
+
+/* --- what is read --- */
+
+static void
+take_path (guint program, const SondeCallsPath *path, gpointer user_data)
+{
+  g_assert_cmpuint (program, ==, 0);
+  g_array_append_val (user_data, path->address);
+}
+
+static void
+check_sums (void)
+{
+  g_autoptr (GArray) told = g_array_new (FALSE, FALSE, sizeof (guint64));
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (take_path, told);
+  g_autoptr (GByteArray) first = new_usual (BEGIN_NS, 2000, 10);
+  g_autoptr (GByteArray) second = new_usual (2000, 3000, 5);
+  const SondeCallsProgram *program;
+  const SondeCallsPath *path;
+
+  end_file (first);
+  RECORD (second, SONDE_CALLS_ACCOUNT, 15, 15, 0, 0, 0, 0, 0, 0, 0, 0, 9, 3, 1, 3);
+  RECORD (second, SONDE_CALLS_WORDS, 77, 3);
+  RECORD (second, 1000, 1, 2, 3); /* of a kind to come */
+  end_file (second);
+  add_file (reader, "sonde/calls/42-7/1", first, 7);
+  add_file (reader, "sonde/calls/42-7/2", second, 4096);
+  g_assert_null (sonde_calls_reader_fault (reader));
+  g_assert_cmpuint (sonde_calls_reader_n_programs (reader), ==, 1);
+  program = sonde_calls_reader_program (reader, 0);
+  g_assert_cmpint (program->pid, ==, 42);
+  g_assert_cmpint (program->begin_ns, ==, BEGIN_NS);
+  g_assert_cmpint (program->end_ns, ==, 3000);
+  g_assert_false (program->is_partial);
+  g_assert_cmpuint (told->len, ==, 3);
+  g_assert_cmphex (g_array_index (told, guint64, 2), ==, 0x2000);
+
+  path = path_at (reader, 3);
+  g_assert_cmpuint (path->parent, ==, 2);
+  g_assert_cmpuint (path->calls, ==, 15);
+  g_assert_cmpuint (path->timed, ==, 4);
+  g_assert_cmpuint (path->total_ticks, ==, 1440);
+  g_assert_cmpuint (path->nested, ==, 10);
+  g_assert_cmpuint (path->min_ticks, ==, 20);
+  g_assert_cmpuint (path->max_ticks, ==, 700);
+  g_assert_cmpuint (path->buckets->len, ==, 2);
+  g_assert_cmpuint (g_array_index (path->buckets, SondeCallsBucket, 1).bucket, ==, 106);
+  g_assert_cmpuint (g_array_index (path->buckets, SondeCallsBucket, 1).n, ==, 2);
+  g_assert_cmpuint (program->words->len, ==, 1);
+  g_assert_null (sonde_calls_program_check (program));
+}
+
+static void
+check_sum_so_far (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) first = new_usual (BEGIN_NS, 2000, 10);
+  g_autoptr (GByteArray) whole = new_usual (BEGIN_NS, 3000, 30);
+
+  end_file (first);
+  end_file (whole);
+  add_file (reader, "sonde/calls/42-7/1", first, 4096);
+  add_file (reader, "sonde/calls/42-7/2", whole, 4096);
+  g_assert_null (sonde_calls_reader_fault (reader));
+  g_assert_cmpuint (path_at (reader, 3)->calls, ==, 30);
+  g_assert_cmpuint (path_at (reader, 3)->timed, ==, 2);
+  g_assert_cmpuint (path_at (reader, 3)->buckets->len, ==, 2);
+}
+
+static void
+check_gap (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) first = new_usual (BEGIN_NS, 2000, 10);
+  g_autoptr (GByteArray) third = new_usual (2500, 3000, 1);
+
+  end_file (first);
+  end_file (third);
+  add_file (reader, "sonde/calls/42-7/1", first, 4096);
+  add_file (reader, "sonde/calls/42-7/3", third, 4096);
+  g_assert_null (sonde_calls_reader_fault (reader));
+  g_assert_true (sonde_calls_reader_program (reader, 0)->is_partial);
+  g_assert_cmpuint (path_at (reader, 3)->calls, ==, 11);
+}
+
+static void
+check_account (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) file = new_usual (BEGIN_NS, 2000, 10);
+
+  RECORD (file, SONDE_CALLS_ACCOUNT, 15, 9, 0, 0, 0, 0, 0, 0, 0, 0, 9, 3, 1, 3);
+  end_file (file);
+  add_file (reader, "sonde/calls/42-7/1", file, 4096);
+  g_assert_cmpstr (sonde_calls_program_check (sonde_calls_reader_program (reader, 0)), ==,
+                   "its paths have more or fewer calls than were counted");
+}
+
+static void
+check_buckets (void)
+{
+  g_assert_cmpuint (SONDE_CALLS_N_BUCKETS, ==, SONDE_TRIE_N_OCTAVES * SONDE_TRIE_N_BUCKETS);
+  for (guint i = 0; i <= SONDE_CALLS_N_BUCKETS; i++)
+    g_assert_cmpuint (sonde_calls_bucket_begin (i), ==, sonde_trie_bucket_begin (i));
+}
+
+/* --- what is refused --- */
+
+static void
+assert_refused (GByteArray *file, const char *fault)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autofree char *expected = g_strconcat ("sonde/calls/42-7/1: ", fault, NULL);
+
+  add_file (reader, "sonde/calls/42-7/1", file, 4096);
+  g_assert_cmpstr (sonde_calls_reader_fault (reader), ==, expected);
+  g_assert_true (sonde_calls_reader_program (reader, 0)->is_partial);
+  g_byte_array_unref (file);
+}
+
+#define REFUSE(expected, ...)                                                                      \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    GByteArray *file = new_usual (BEGIN_NS, 2000, 10);                                             \
+                                                                                                   \
+    RECORD (file, __VA_ARGS__);                                                                    \
+    end_file (file);                                                                               \
+    assert_refused (file, expected);                                                               \
+  }                                                                                                \
+  G_STMT_END
+
+static void
+check_records (void)
+{
+  REFUSE ("a path is wrong", SONDE_CALLS_PATH, 5, 1, 0x3000); /* one is left out */
+  REFUSE ("a path is wrong", SONDE_CALLS_PATH, 4, 4, 0x3000); /* its own caller */
+  REFUSE ("a path is wrong", SONDE_CALLS_PATH, 4, 0, 0x3000); /* nobody's */
+  REFUSE ("a path is wrong", SONDE_CALLS_PATH, 3, 1, 0x2000); /* another caller than before */
+  REFUSE ("a path is wrong", SONDE_CALLS_PATH, 4, 1);         /* too short */
+  REFUSE ("calls are of no path", SONDE_CALLS_CALLS, 4, 1);
+  REFUSE ("calls are of no path", SONDE_CALLS_CALLS, 0, 1);
+  REFUSE ("times are wrong", SONDE_CALLS_TIMES, 9, 1, 1, 0, 0, 1, 1, 0);
+  REFUSE ("times are wrong", SONDE_CALLS_TIMES, 3, 1, 1, 0, 0, 1, 1, 1, 560, 1);     /* beyond */
+  REFUSE ("times are wrong", SONDE_CALLS_TIMES, 3, 1, 1, 0, 0, 1, 1, 2, 5, 1, 0, 1); /* twice */
+  REFUSE ("times are wrong", SONDE_CALLS_TIMES, 3, 1, 1, 0, 0, 1, 1, 1, 5, 0);       /* no calls */
+  REFUSE ("times are wrong", SONDE_CALLS_TIMES, 3, 1, 1, 0, 0, 1, 1, 561);
+  REFUSE ("an account is too short", SONDE_CALLS_ACCOUNT, 1, 2, 3);
+  REFUSE ("last words are of no path", SONDE_CALLS_WORDS, 1, 4);
+  REFUSE ("a function that is left out is wrong", SONDE_CALLS_UNCOUNTED, 1);
+  REFUSE ("a part of it is missing", SONDE_CALLS_END, 1);
+}
+
+static void
+check_files (void)
+{
+  GByteArray *file = new_usual (BEGIN_NS, 2000, 10);
+
+  assert_refused (file, "its end is missing");
+  file = new_usual (BEGIN_NS, 2000, 10);
+  end_file (file);
+  RECORD (file, SONDE_CALLS_CALLS, 3, 1);
+  assert_refused (file, "something is behind its end");
+  file = new_usual (BEGIN_NS, 2000, 10);
+  put (file, SONDE_CALLS_CALLS);
+  put (file, 100);
+  assert_refused (file, "a record reaches past its end");
+  file = new_usual (BEGIN_NS, 2000, 10);
+  file->data[0] = 'X';
+  assert_refused (file, "it is no file of calls");
+  file = new_usual (BEGIN_NS, 2000, 10);
+  file->data[SONDE_CALLS_MAGIC_BYTES]++;
+  assert_refused (file, "it has another version");
+  file = new_usual (BEGIN_NS, BEGIN_NS - 1, 10);
+  assert_refused (file, "its header is wrong");
+}
+
+static void
+check_size (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) file = g_byte_array_new ();
+
+  g_byte_array_set_size (file, SONDE_CALLS_MAX_BYTES + 1);
+  memset (file->data, 0, file->len);
+  add_file (reader, "sonde/calls/42-7/1", file, 4096);
+  g_assert_cmpstr (sonde_calls_reader_fault (reader), ==, "sonde/calls/42-7/1: it is too large");
+}
+
+static void
+check_names (void)
+{
+  static const char *const others[]
+      = { "sonde/calls/42-7",    "sonde/calls/x-7/1",  "sonde/calls/42/1",
+          "sonde/calls/1-2-3/1", "sonde/calls/-1-2/1", "sonde/heap.v1.zst" };
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) file = new_usual (BEGIN_NS, 2000, 10);
+
+  end_file (file);
+  for (guint i = 0; i < G_N_ELEMENTS (others); i++)
+    add_file (reader, others[i], file, 4096);
+  g_assert_cmpuint (sonde_calls_reader_n_programs (reader), ==, 0);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/calls-reader/refuses-wrong-records-by-what-they-are", check_records);
+  g_test_add_func ("/calls-reader/refuses-files-that-are-not-whole", check_files);
+  g_test_add_func ("/calls-reader/refuses-a-file-that-is-too-large", check_size);
+  g_test_add_func ("/calls-reader/leaves-other-files-alone", check_names);
+  g_test_add_func ("/calls-reader/says-when-an-account-does-not-add-up", check_account);
+  g_test_add_func ("/calls-reader/differences-add-up", check_sums);
+  g_test_add_func ("/calls-reader/a-sum-so-far-replaces-what-came-before", check_sum_so_far);
+  g_test_add_func ("/calls-reader/a-file-that-is-missing-is-noticed", check_gap);
+  g_test_add_func ("/calls-reader/buckets-begin-where-the-programs-do", check_buckets);
+  return g_test_run ();
+}
