@@ -93,7 +93,9 @@ def check_sonded(text, help_text):
 
 
 def takes(*command):
-    """Whether it knows the option at the end, which its help has no line for."""
+    """Whether it knows the option at the end, which its help has no line for; 1 is a number and a text."""
+    *command, option = command
+    command += [option.split()[0], *['1'] * (len(option.split()) - 1)]
     return subprocess.run([*command, '--help'], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
 
