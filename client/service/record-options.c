@@ -171,7 +171,7 @@ static const struct
     AT (memory_wait_us), "memory-wait", "u" },
   { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "log, events (for Sysprof) or sums (log)",
     "DETAIL", RECORD, AT (memory_detail), "memory-detail", "s" },
-  { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "events, log or sums: small files (events)",
+  { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "sums, log or events (for Sysprof) (sums)",
     "DETAIL", START, OTHER, "memory-detail", "s" },
   { "trace", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_trace,
     "Count calls of functions: count, auto or exact (auto)", "MODE", RECORD | START, AT (trace),

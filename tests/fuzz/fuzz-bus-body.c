@@ -242,7 +242,7 @@ parse_options (GVariant *dict, GUnixFDList *fds)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GError) stream_error = NULL;
-  g_autoptr (SondeOptions) options = sonde_options_parse (dict, fds, &error);
+  g_autoptr (SondeOptions) options = sonde_options_parse (dict, fds, FALSE, &error);
   SondeStreamOptions stream_options;
 
   if (options == NULL)

@@ -87,7 +87,7 @@ fuzz_dict (GVariant *dict, unsigned n_fds)
   g_autoptr (GUnixFDList) fds = n_fds > 0 ? make_fds (n_fds) : NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (GError) stream_error = NULL;
-  g_autoptr (SondeOptions) options = sonde_options_parse (dict, fds, &error);
+  g_autoptr (SondeOptions) options = sonde_options_parse (dict, fds, FALSE, &error);
   SondeStreamOptions stream_options;
 
   if (options != NULL)

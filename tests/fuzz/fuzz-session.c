@@ -335,7 +335,7 @@ choose_options (unsigned scope)
   g_autoptr (GVariant) dict = g_variant_ref_sink (g_variant_parse (
       G_VARIANT_TYPE_VARDICT, texts[scope % G_N_ELEMENTS (texts)], NULL, NULL, NULL));
 
-  return sonde_options_parse (dict, NULL, NULL);
+  return sonde_options_parse (dict, NULL, FALSE, NULL);
 }
 
 int

@@ -150,7 +150,7 @@ test_options (void)
   g_autoptr (GHashTable) in_page = read_section ("OPTIONS");
   g_autofree char *xml = read_source ("dbus/org.sonde.Profiler1.xml");
   g_autoptr (GVariant) dict = g_variant_ref_sink (g_variant_new_parsed ("{'pids': <[uint32 1]>}"));
-  g_autoptr (SondeOptions) defaults = sonde_options_parse (dict, NULL, NULL);
+  g_autoptr (SondeOptions) defaults = sonde_options_parse (dict, NULL, FALSE, NULL);
   const SondeOptionRow *row;
 
   assert_keys ("OPTIONS", "Profile");

@@ -52,7 +52,7 @@ parse (const char *text, guint n_fds, GError **error)
   g_autoptr (GUnixFDList) fds = n_fds > 0 ? make_fds (n_fds) : NULL;
 
   g_assert_nonnull (dict);
-  return sonde_options_parse (dict, fds, error);
+  return sonde_options_parse (dict, fds, FALSE, error);
 }
 
 /* Refused, with @key in the message, and no descriptor kept. */
@@ -150,7 +150,7 @@ assert_row_refuses (const SondeOptionRow *row, GVariant *value, const char *what
   g_autoptr (GVariant) dict = make_dict (row, value);
   g_autoptr (GError) error = NULL;
 
-  g_assert_null (sonde_options_parse (dict, NULL, &error));
+  g_assert_null (sonde_options_parse (dict, NULL, FALSE, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION);
   g_assert_true (g_str_has_prefix (error->message, expected));
 }
@@ -198,12 +198,30 @@ test_ranges (void)
       if (row->min > 0)
         assert_row_refuses (row, new_number (row, row->min - step), range);
       largest = make_dict (row, new_number (row, row->max));
-      options = sonde_options_parse (largest, NULL, NULL);
+      options = sonde_options_parse (largest, NULL, FALSE, NULL);
       g_assert_nonnull (options);
     }
   assert_refused ("{'system': <true>, 'period': <uint64 99999>}", 0, "below that only with");
   assert_refused ("{'system': <true>, 'stack-size': <uint32 16383>}", 0,
                   "Option stack-size: must be a multiple of 8 from 1024 to 65280");
+}
+
+/* What is asked for is the same, however long the session lasts. */
+static void
+test_lasting (void)
+{
+  g_autoptr (GVariant) dict
+      = g_variant_ref_sink (g_variant_new_parsed ("{'system': <true>, 'memory': <'all'>}"));
+  g_autoptr (GVariant) asked = g_variant_ref_sink (
+      g_variant_new_parsed ("{'system': <true>, 'memory': <'all'>, 'memory-detail': <'events'>}"));
+  g_autoptr (SondeOptions) usual = sonde_options_parse (dict, NULL, FALSE, NULL);
+  g_autoptr (SondeOptions) lasting = sonde_options_parse (dict, NULL, TRUE, NULL);
+  g_autoptr (SondeOptions) named = sonde_options_parse (asked, NULL, TRUE, NULL);
+
+  g_assert_cmpuint (usual->asked.memory_detail, ==, SONDE_MEMORY_DETAIL_EVENTS);
+  g_assert_cmpuint (lasting->asked.memory_detail, ==, SONDE_MEMORY_DETAIL_SUMS);
+  g_assert_cmpuint (named->asked.memory_detail, ==, SONDE_MEMORY_DETAIL_EVENTS);
+  g_assert_cmpuint (lasting->asked.memory_wait_us, ==, usual->asked.memory_wait_us);
 }
 
 /* Of one word, or of a list of them. */
@@ -508,6 +526,7 @@ main (int argc, char **argv)
   g_test_add_func ("/options/refuses-a-wrong-type-by-name", test_types);
   g_test_add_func ("/options/refuses-what-is-out-of-range", test_ranges);
   g_test_add_func ("/options/refuses-what-is-none-of-its-words", test_words);
+  g_test_add_func ("/options/sessions-that-last-add-heap-events-up", test_lasting);
   g_test_add_func ("/options/refuses-no-or-two-scopes", test_scopes);
   g_test_add_func ("/options/unit/takes-whole-names-alone", test_unit);
   g_test_add_func ("/options/event/takes-listed-tracepoints", test_tracepoint);

@@ -289,7 +289,7 @@ pass_start (SondeCall *call)
   g_autoptr (GError) error = NULL;
   gint64 paranoid;
 
-  call->options = sonde_options_parse (dict, call->fds, &error);
+  call->options = sonde_options_parse (dict, call->fds, call->member->is_lasting, &error);
   if (call->options == NULL)
     {
       sonde_call_fail (call, error);

@@ -69,6 +69,7 @@ typedef struct SondeMember
   void (*handler) (SondeCall *call);  /* of a method; NULL: a property */
   GVariant *(*get) (SondeCall *call); /* (transfer floating): what a property shows, or */
   const char *fact;                   /* of the session's sheet, by its key there */
+  gboolean is_lasting; /* SONDE_GATE_START: the session outlives its owner, and writes a file */
 } SondeMember;
 
 /* @message: a call of a member that has these arguments; they are read within

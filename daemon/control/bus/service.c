@@ -32,17 +32,10 @@ on_started (guint64 id, int capture_fd, const GError *error, gpointer user_data)
 }
 
 static void
-profile (SondeCall *call)
+start (SondeCall *call)
 {
   sonde_session_manager_start (call->bus->manager, call->caller, g_steal_pointer (&call->options),
-                               FALSE, on_started, call);
-}
-
-static void
-start_session (SondeCall *call)
-{
-  sonde_session_manager_start (call->bus->manager, call->caller, g_steal_pointer (&call->options),
-                               TRUE, on_started, call);
+                               call->member->is_lasting, on_started, call);
 }
 
 static void
@@ -430,8 +423,9 @@ get_statistics (SondeCall *call)
 }
 
 static const SondeMember members[] = {
-  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, .handler = profile },
-  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, .handler = start_session },
+  { SONDE_MANAGER_INTERFACE, "Profile", SONDE_GATE_START, .handler = start },
+  { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, .handler = start,
+    .is_lasting = TRUE },
   { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, .handler = list_sessions },
   { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, .handler = list_captures },
   { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE,

@@ -226,13 +226,17 @@ parse_value (const SondeOptionRow *row, GVariant *value, gpointer options, GErro
 
 /* What holds without any key. */
 static void
-init_options (const SondeOptionRow *rows, guint n_rows, gpointer options)
+init_options (const SondeOptionRow *rows, guint n_rows, gboolean is_lasting, gpointer options)
 {
   for (const SondeOptionRow *row = rows; row < rows + n_rows; row++)
-    if (row->normal != 0 && row->type[0] == 't')
-      G_STRUCT_MEMBER (guint64, options, row->offset) = row->normal;
-    else if (row->normal != 0)
-      G_STRUCT_MEMBER (guint, options, row->offset) = (guint) row->normal;
+    {
+      guint64 value = is_lasting && row->lasting != 0 ? row->lasting : row->normal;
+
+      if (value != 0 && row->type[0] == 't')
+        G_STRUCT_MEMBER (guint64, options, row->offset) = value;
+      else if (value != 0)
+        G_STRUCT_MEMBER (guint, options, row->offset) = (guint) value;
+    }
 }
 
 /* @dict: a value of type a{sv}. A key that has no row, comes twice or has another type is refused.
@@ -677,7 +681,7 @@ static const SondeOptionRow rows[] = {
   { "memory-wait", "u", AT (asked.memory_wait_us), .normal = 100000,
     .max = SONDE_LIMIT_MEMORY_WAIT_US },
   { "memory-detail", "s", AT (asked.memory_detail), .normal = SONDE_MEMORY_DETAIL_EVENTS,
-    .words = sonde_memory_detail_names },
+    .lasting = SONDE_MEMORY_DETAIL_SUMS, .words = sonde_memory_detail_names },
   { "trace", "s", AT (asked.trace), .normal = SONDE_TRIE_OFF, .words = sonde_trace_names },
   { "trace-filter", "as", .parse = parse_filter, .show = show_filter },
   { "trace-depth", "u", AT (asked.trace_depth), .normal = SONDE_TRIE_MAX_DEPTH, .min = 1,
@@ -753,11 +757,11 @@ finish (SondeOptions *self, GUnixFDList *fds, GError **error)
 
 /* @scope: SONDE_N_SCOPES if @dict names it */
 static SondeOptions *
-parse (GVariant *dict, GUnixFDList *fds, SondeScope scope, GError **error)
+parse (GVariant *dict, GUnixFDList *fds, SondeScope scope, gboolean is_lasting, GError **error)
 {
   g_autoptr (SondeOptions) self = g_new0 (SondeOptions, 1);
 
-  init_options (rows, G_N_ELEMENTS (rows), self);
+  init_options (rows, G_N_ELEMENTS (rows), is_lasting, self);
   self->asked.scope = scope;
   if (!parse_options (rows, G_N_ELEMENTS (rows), dict, self, fds, error)
       || !finish (self, fds, error))
@@ -766,9 +770,9 @@ parse (GVariant *dict, GUnixFDList *fds, SondeScope scope, GError **error)
 }
 
 SondeOptions *
-sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error)
+sonde_options_parse (GVariant *dict, GUnixFDList *fds, gboolean is_lasting, GError **error)
 {
-  return parse (dict, fds, SONDE_N_SCOPES, error);
+  return parse (dict, fds, SONDE_N_SCOPES, is_lasting, error);
 }
 
 GVariant *
@@ -801,7 +805,7 @@ sonde_options_restore (GVariant *view, GError **error)
   else if (g_variant_dict_remove (&others, sonde_scope_name (SONDE_SCOPE_PIDS)))
     scope = SONDE_SCOPE_PIDS;
   dict = g_variant_ref_sink (g_variant_dict_end (&others));
-  return parse (dict, NULL, scope, error);
+  return parse (dict, NULL, scope, FALSE, error);
 }
 
 void
@@ -956,7 +960,7 @@ void
 sonde_stream_options_init (SondeStreamOptions *self)
 {
   *self = (SondeStreamOptions){ 0 };
-  init_options (stream_rows, G_N_ELEMENTS (stream_rows), self);
+  init_options (stream_rows, G_N_ELEMENTS (stream_rows), FALSE, self);
 }
 
 gboolean

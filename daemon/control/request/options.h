@@ -33,6 +33,7 @@ struct SondeOptionRow
   const char *type; /* D-Bus signature of the value */
   gsize offset;     /* of the member */
   guint64 normal;   /* without the key */
+  guint64 lasting;  /* the same of a session that lasts; 0: no other */
   guint64 min;      /* of a number; what is below stands for none, and is not shown */
   guint64 max;
   guint multiple_of;        /* 0: any number */
@@ -68,11 +69,13 @@ typedef struct
  * sonde_options_parse:
  * @dict: a value of type a{sv}
  * @fds: (nullable): the message's descriptors; each must be used by @dict exactly once
+ * @is_lasting: for a session that outlives its owner: some options are others without their key
  *
  * Errors: SONDE_ERROR_INVALID_OPTION; SONDE_ERROR_NOT_SUPPORTED for `counters`; both
  * name the key
  */
-SondeOptions *sonde_options_parse (GVariant *dict, GUnixFDList *fds, GError **error);
+SondeOptions *
+sonde_options_parse (GVariant *dict, GUnixFDList *fds, gboolean is_lasting, GError **error);
 /**
  * sonde_options_restore:
  * @view: as sonde_options_to_variant() made it, a{sv}
