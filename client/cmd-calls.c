@@ -30,6 +30,15 @@ typedef enum
 
 static const char *const sorts[] = { "self", "total", "calls", "mean", "p99", "max", NULL };
 
+enum
+{
+  FOLDED_SELF,
+  FOLDED_CALLS,
+  FOLDED_NONE,
+};
+
+static const char *const weights[] = { "self", "calls", NULL };
+
 typedef struct
 {
   CallsSort sort;
@@ -37,6 +46,8 @@ typedef struct
   int n_rows; /* 0: all */
   gboolean paths;
   char *function;
+  char *other; /* what is compared with it */
+  int folded;  /* FOLDED_NONE, or what a stack's weight is */
   gboolean json;
   gboolean no_pager;
   gint64 pid;
@@ -54,6 +65,16 @@ parse_sort (const char *name, const char *value, gpointer user_data, GError **er
 }
 
 static gboolean
+parse_folded (const char *name, const char *value, gpointer user_data, GError **error)
+{
+  CallsCommand *self = user_data;
+  int index = sonde_choice_find (name, value, weights, error);
+
+  self->folded = MAX (index, 0);
+  return index >= 0;
+}
+
+static gboolean
 parse_options (CallsCommand *self, int *argc, char ***argv)
 {
   const GOptionEntry entries[]
@@ -62,6 +83,10 @@ parse_options (CallsCommand *self, int *argc, char ***argv)
           { "paths", 0, 0, G_OPTION_ARG_NONE, &self->paths, "Call paths, not functions", NULL },
           { "function", 0, 0, G_OPTION_ARG_STRING, &self->function,
             "How long calls of FUNCTION took, and its callers", "FUNCTION" },
+          { "diff", 0, 0, G_OPTION_ARG_FILENAME, &self->other,
+            "What is otherwise in this capture, by how often and how long", "OTHER" },
+          { "folded", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_folded,
+            "Stacks for flame graphs, by self (ns) or calls", "WEIGHT" },
           { "limit", 'n', 0, G_OPTION_ARG_INT, &self->n_rows, "Show at most N rows (40; 0: all)",
             "N" },
           { "pid", 'p', 0, G_OPTION_ARG_INT64, &self->pid, "Only this process", "PID" },
@@ -551,6 +576,151 @@ append_function (GString *out, const SondeCalls *calls, const CallsCommand *comm
   return TRUE;
 }
 
+/* --- two captures --- */
+
+typedef struct
+{
+  const SondeCallsRow *before; /* NULL: it was not called */
+  const SondeCallsRow *after;
+  double change_ns; /* of what they took, or, if neither was timed, of how often */
+} Pair;
+
+static int
+compare_pairs (gconstpointer a, gconstpointer b)
+{
+  double one = ABS (((const Pair *) a)->change_ns);
+  double other = ABS (((const Pair *) b)->change_ns);
+
+  return one > other ? -1 : one < other;
+}
+
+/* "1,000 -> 2,000", of a quantity that both have. */
+static void
+append_change (GString *out, const char *before, const char *after, int width)
+{
+  g_autofree char *change = g_strdup_printf ("%s -> %s", before, after);
+
+  g_string_append_printf (out, "%*s", width, change);
+}
+
+static void
+append_time_change (GString *out,
+                    const SondeCallsRow *before,
+                    const SondeCallsRow *after,
+                    double part)
+{
+  const SondeCallsRow *rows[] = { before, after };
+  char *texts[2];
+
+  for (guint i = 0; i < 2; i++)
+    texts[i] = rows[i] == NULL || rows[i]->sum.timed == 0 ? g_strdup ("-")
+               : part > 0 ? dup_time (sonde_calls_quantile (rows[i], part))
+                          : dup_time (rows[i]->sum.self_ns);
+  append_change (out, texts[0], texts[1], 22);
+  for (guint i = 0; i < 2; i++)
+    g_free (texts[i]);
+}
+
+static double
+weigh (const SondeCallsRow *row, gboolean is_timed)
+{
+  if (row == NULL)
+    return 0;
+  return is_timed ? row->sum.self_ns : (double) row->sum.calls;
+}
+
+/* Functions go by name and module: the captures may be of different builds. */
+static void
+append_diff (GString *out,
+             const SondeCalls *before,
+             const SondeCalls *after,
+             const CallsCommand *command)
+{
+  g_autoptr (GHashTable) numbers
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GArray) pairs = g_array_new (FALSE, TRUE, sizeof (Pair));
+  const SondeCalls *sides[] = { before, after };
+  gboolean is_timed = FALSE;
+  guint n;
+
+  for (guint side = 0; side < G_N_ELEMENTS (sides); side++)
+    for (guint i = 0; i < sides[side]->rows->len; i++)
+      {
+        const SondeCallsRow *row = &g_array_index (sides[side]->rows, SondeCallsRow, i);
+        const SondeFunction *function = sonde_calls_function (sides[side], row->function);
+        g_autofree char *key = g_strconcat (function->name, "\n", function->module, NULL);
+        guint number = GPOINTER_TO_UINT (g_hash_table_lookup (numbers, key));
+        Pair *pair;
+
+        if (number == 0)
+          {
+            g_array_set_size (pairs, pairs->len + 1);
+            number = pairs->len;
+            g_hash_table_insert (numbers, g_steal_pointer (&key), GUINT_TO_POINTER (number));
+          }
+        pair = &g_array_index (pairs, Pair, number - 1);
+        *(side == 0 ? &pair->before : &pair->after) = row;
+        is_timed = is_timed || row->sum.timed > 0;
+      }
+  for (guint i = 0; i < pairs->len; i++)
+    {
+      Pair *pair = &g_array_index (pairs, Pair, i);
+
+      pair->change_ns = weigh (pair->after, is_timed) - weigh (pair->before, is_timed);
+    }
+  g_array_sort (pairs, compare_pairs);
+  n = count_shown (command, pairs->len);
+  g_string_append (out, "\n                     calls                  self                   p50"
+                        "                   p99  function\n");
+  for (guint i = 0; i < n; i++)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i);
+      const SondeFunction *function = pair->after != NULL
+                                          ? sonde_calls_function (after, pair->after->function)
+                                          : sonde_calls_function (before, pair->before->function);
+      g_autofree char *old = sonde_text_count (pair->before != NULL ? pair->before->sum.calls : 0);
+      g_autofree char *new = sonde_text_count (pair->after != NULL ? pair->after->sum.calls : 0);
+
+      append_change (out, old, new, 26);
+      append_time_change (out, pair->before, pair->after, 0);
+      append_time_change (out, pair->before, pair->after, 0.5);
+      append_time_change (out, pair->before, pair->after, 0.99);
+      g_string_append_printf (out, "  %s\n", function->name);
+    }
+  append_rest (out, n, pairs->len);
+}
+
+/* --- for flame graphs --- */
+
+/* As sondectl export --format=folded writes samples. */
+static void
+append_folded (GString *out, const SondeCalls *calls, int weight)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+
+  for (guint i = 0; i < calls->nodes->len; i++)
+    {
+      const SondeCallsNode *node = &g_array_index (calls->nodes, SondeCallsNode, i);
+      guint64 n = weight == FOLDED_SELF ? (guint64) node->sum.self_ns : node->sum.calls;
+
+      if (n == 0 || node->parent == 0)
+        continue;
+      g_ptr_array_set_size (names, 0);
+      for (const SondeCallsNode *at = node; at->parent != 0;
+           at = &g_array_index (calls->nodes, SondeCallsNode, at->parent - 1))
+        g_ptr_array_add (names, (gpointer) sonde_calls_function (calls, at->function)->name);
+      g_string_append_printf (out, "%d",
+                              sonde_calls_reader_program (calls->reader, node->program)->pid);
+      for (guint j = names->len; j > 0; j--)
+        {
+          g_string_append_c (out, ';');
+          for (const char *c = g_ptr_array_index (names, j - 1); *c != '\0'; c++)
+            g_string_append_c (out, *c == ';' ? ':' : *c);
+        }
+      g_string_append_printf (out, " %" G_GUINT64_FORMAT "\n", n);
+    }
+}
+
 /* --- JSON --- */
 
 static void
@@ -625,8 +795,11 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
 int
 sonde_cmd_calls (int argc, char **argv)
 {
-  CallsCommand command = { .n_rows = DEFAULT_ROWS, .pid = -1 };
+  CallsCommand command = { .n_rows = DEFAULT_ROWS, .pid = -1, .folded = FOLDED_NONE };
   g_autoptr (SondeCalls) calls = NULL;
+  g_autoptr (SondeCalls) other = NULL;
+  g_autofree char *other_path = NULL;
+  guint n_views;
   g_autoptr (GString) out = g_string_new (NULL);
   g_autofree char *function = NULL;
   gboolean is_right = TRUE;
@@ -634,27 +807,42 @@ sonde_cmd_calls (int argc, char **argv)
   if (!parse_options (&command, &argc, &argv))
     return 2;
   function = command.function;
+  other_path = command.other;
+  n_views = command.paths + (command.function != NULL) + (command.other != NULL)
+            + (command.folded != FOLDED_NONE);
   if (argc != 2)
     sonde_cli_complain ("calls needs one FILE; see sondectl calls --help");
   else if (command.n_rows < 0)
     sonde_cli_complain ("--limit takes a number of rows, not %d", command.n_rows);
-  else if (command.paths + (command.function != NULL) > 1
-           || (command.json && command.function != NULL))
-    sonde_cli_complain ("--function shows one function alone: no --paths, no --json");
+  else if (n_views > 1)
+    sonde_cli_complain ("only one of --paths, --function, --diff and --folded at a time");
+  else if (command.json && n_views > 0 && !command.paths)
+    sonde_cli_complain ("--json is of all functions, and with --paths of all paths");
   else
-    calls = read_calls (argv[1], &command);
+    {
+      calls = read_calls (argv[1], &command);
+      if (calls != NULL && command.other != NULL)
+        other = read_calls (command.other, &command);
+      is_right = calls != NULL && (command.other == NULL || other != NULL);
+      if (!is_right)
+        return 1;
+    }
   if (calls == NULL)
-    return argc != 2 || command.n_rows < 0 || command.function != NULL ? 2 : 1;
+    return 2;
   /* Of calls that were only counted nothing else is known. */
   if (!command.has_sort && calls->hooks_ns <= 0
       && sonde_calls_reader_program (calls->reader, 0)->mode == 1)
     command.sort = SORT_CALLS;
   if (command.json)
     append_json (out, calls, &command);
+  else if (command.folded != FOLDED_NONE)
+    append_folded (out, calls, command.folded);
   else
     {
       append_head (out, calls);
-      if (command.function != NULL)
+      if (other != NULL)
+        append_diff (out, calls, other, &command);
+      else if (command.function != NULL)
         is_right = append_function (out, calls, &command);
       else if (command.paths)
         append_tree (out, calls, &command);
@@ -664,6 +852,9 @@ sonde_cmd_calls (int argc, char **argv)
     }
   if (!is_right)
     return 1;
-  return (command.json || command.no_pager ? sonde_cli_print (out) : sonde_pager_print (out)) ? 0
-                                                                                              : 1;
+  return (command.json || command.no_pager || command.folded != FOLDED_NONE
+              ? sonde_cli_print (out)
+              : sonde_pager_print (out))
+             ? 0
+             : 1;
 }

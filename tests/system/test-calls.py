@@ -133,6 +133,10 @@ def check_shown(system, name, mode):
     check(leaf['min_ns'] <= leaf['p50_ns'] <= leaf['p90_ns'] <= leaf['p99_ns'] <= leaf['max_ns'], leaf)
     table = system.sondectl('calls', system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} .* leaf  callers$', table, re.M), table)
+    folded = system.sondectl('calls', '--folded', 'calls', system.path(name))
+    check(re.fullmatch(rf'\d+;outer 1\n\d+;outer;leaf {N_CALLS}\n', folded), folded)
+    differences = system.sondectl('calls', '--diff', system.path(name), system.path(name))
+    check(re.search(rf'^ *{N_CALLS:,} -> {N_CALLS:,} .* leaf$', differences, re.M), differences)
     check('outer' in system.sondectl('calls', '--function', 'leaf', system.path(name)).split('from')[-1], 'no caller')
 
 
