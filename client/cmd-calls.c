@@ -15,6 +15,7 @@
 #define DEFAULT_ROWS 40
 #define BAR_WIDTH    50u
 #define MAX_WORDS    8u
+#define MAX_FOLDED   (1u << 26) /* functions of stacks, in all */
 /* Percentiles of fewer timed calls beyond them are marked. */
 #define FEW_CALLS 10.0
 
@@ -692,11 +693,13 @@ append_diff (GString *out,
 
 /* --- for flame graphs --- */
 
-/* As sondectl export --format=folded writes samples. */
-static void
+/* As sondectl export --format=folded writes samples. FALSE, having complained, if that has no end.
+ */
+static gboolean
 append_folded (GString *out, const SondeCalls *calls, int weight)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  guint64 n_told = 0;
 
   for (guint i = 0; i < calls->nodes->len; i++)
     {
@@ -709,6 +712,13 @@ append_folded (GString *out, const SondeCalls *calls, int weight)
       for (const SondeCallsNode *at = node; at->parent != 0;
            at = &g_array_index (calls->nodes, SondeCallsNode, at->parent - 1))
         g_ptr_array_add (names, (gpointer) sonde_calls_function (calls, at->function)->name);
+      n_told += names->len;
+      if (n_told > MAX_FOLDED)
+        {
+          sonde_cli_complain ("stacks of more than %u functions in all: the rest is left out",
+                              MAX_FOLDED);
+          return FALSE;
+        }
       g_string_append_printf (out, "%d",
                               sonde_calls_reader_program (calls->reader, node->program)->pid);
       for (guint j = names->len; j > 0; j--)
@@ -719,6 +729,7 @@ append_folded (GString *out, const SondeCalls *calls, int weight)
         }
       g_string_append_printf (out, " %" G_GUINT64_FORMAT "\n", n);
     }
+  return TRUE;
 }
 
 /* --- JSON --- */
@@ -836,7 +847,7 @@ sonde_cmd_calls (int argc, char **argv)
   if (command.json)
     append_json (out, calls, &command);
   else if (command.folded != FOLDED_NONE)
-    append_folded (out, calls, command.folded);
+    is_right = append_folded (out, calls, command.folded);
   else
     {
       append_head (out, calls);
@@ -850,11 +861,12 @@ sonde_cmd_calls (int argc, char **argv)
         append_functions (out, calls, &command);
       append_foot (out, calls);
     }
-  if (!is_right)
+  if (!is_right && command.folded == FOLDED_NONE)
     return 1;
   return (command.json || command.no_pager || command.folded != FOLDED_NONE
               ? sonde_cli_print (out)
               : sonde_pager_print (out))
+                 && is_right
              ? 0
              : 1;
 }

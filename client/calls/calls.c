@@ -31,8 +31,8 @@ take_location (const SondeModelAllocation *allocation, gpointer user_data)
                                                : SONDE_LOCATION_TRUNCATED;
 }
 
-/* To the model each function is a stack of one frame, a return address: the byte before it is looked
- * up. */
+/* To the model each function is a stack of one frame, a return address: the byte before it is
+ * looked up. */
 static void
 take_path (guint program, const SondeCallsPath *path, gpointer user_data)
 {
@@ -200,18 +200,44 @@ sum_paths (SondeCalls *self, guint program)
   self->n_programs++;
 }
 
-static gboolean
-is_recursive (const SondeCalls *self, const SondeCallsNode *node)
+/* One walk over all paths, whatever they look like: it counts of each function how often it is in
+ * the path at hand. */
+static void
+find_nested (SondeCalls *self)
 {
-  for (guint32 at = node->parent; at != 0;)
-    {
-      const SondeCallsNode *above = &g_array_index (self->nodes, SondeCallsNode, at - 1);
+  guint n = self->nodes->len;
+  g_autofree guint32 *first = g_new0 (guint32, n + 1); /* children, + 1, of each, + 1 */
+  g_autofree guint32 *next = g_new0 (guint32, n + 1);
+  g_autofree guint32 *n_within
+      = g_new0 (guint32, N_ROOTS + sonde_symbol_resolver_n_functions (self->resolver) + 1);
+  SondeCallsNode *nodes = (SondeCallsNode *) (void *) self->nodes->data;
+  guint32 at;
 
-      if (above->function == node->function)
-        return TRUE;
-      at = above->parent;
+  for (guint i = n; i > 0; i--)
+    {
+      next[i] = first[nodes[i - 1].parent];
+      first[nodes[i - 1].parent] = i;
     }
-  return FALSE;
+  at = first[0];
+  while (at != 0)
+    {
+      nodes[at - 1].is_nested = n_within[nodes[at - 1].function]++ > 0;
+      if (first[at] != 0)
+        {
+          at = first[at];
+          continue;
+        }
+      while (at != 0 && next[at] == 0)
+        {
+          n_within[nodes[at - 1].function]--;
+          at = nodes[at - 1].parent;
+        }
+      if (at != 0)
+        {
+          n_within[nodes[at - 1].function]--;
+          at = next[at];
+        }
+    }
 }
 
 /* Buckets are of one clock; another's go where their middle is. */
@@ -284,7 +310,7 @@ sum_functions (SondeCalls *self)
       sum->timed += node->sum.timed;
       sum->is_sampled = sum->is_sampled || node->sum.is_sampled;
       sum->self_ns += node->sum.self_ns;
-      if (!is_recursive (self, node))
+      if (!node->is_nested)
         sum->total_ns += node->sum.total_ns;
       if (path->buckets != NULL && of->ticks_per_s > 0)
         add_buckets (row, path->buckets, 1e9 / (double) of->ticks_per_s);
@@ -300,6 +326,7 @@ sonde_calls_finish (SondeCalls *self)
   for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
     if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
       sum_paths (self, i);
+  find_nested (self);
   sum_functions (self);
 }
 

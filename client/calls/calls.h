@@ -37,6 +37,7 @@ typedef struct
   guint32 program;
   guint32 parent; /* index in paths + 1; 0: none */
   guint32 function;
+  gboolean is_nested; /* one above it is of the same function */
   SondeCallsSum sum;
 } SondeCallsNode;
 

@@ -135,10 +135,13 @@ take_path (SondeCallsReader *self, guint index, SondeNumberColumn *body)
       || (parent == 0 && path.address > 1))
     return FALSE;
   path.parent = (guint32) parent;
+  known = get_path (program, parent);
+  path.depth = known != NULL ? known->depth + 1 : 0;
   known = get_path (program, number);
   if (known != NULL)
     return known->parent == parent && known->address == path.address;
-  if (number != (guint64) program->paths->len + 1 || self->n_paths >= SONDE_CALLS_READER_MAX_PATHS)
+  if (number != (guint64) program->paths->len + 1 || self->n_paths >= SONDE_CALLS_READER_MAX_PATHS
+      || path.depth > SONDE_CALLS_READER_MAX_DEPTH)
     return FALSE;
   self->n_paths++;
   g_array_append_val (program->paths, path);
@@ -308,7 +311,9 @@ begin_anew (SondeCallsReader *self, SondeCallsProgram *program)
       if (path->buckets != NULL)
         self->n_buckets_left += path->buckets->len;
       clear_path (path);
-      *path = (SondeCallsPath){ .parent = path->parent, .address = path->address };
+      *path = (SondeCallsPath){ .parent = path->parent,
+                                .depth = path->depth,
+                                .address = path->address };
     }
   g_array_set_size (program->uncounted, 0);
   program->is_partial = FALSE;

@@ -20,7 +20,8 @@ typedef struct SondeCallsReader SondeCallsReader;
 
 #define SONDE_CALLS_READER_MAX_PROGRAMS 4096u
 #define SONDE_CALLS_READER_MAX_PATHS    (1u << 21)
-#define SONDE_CALLS_READER_MAX_OPEN     256u /* files that are not whole yet */
+#define SONDE_CALLS_READER_MAX_DEPTH    8192u /* of paths */
+#define SONDE_CALLS_READER_MAX_OPEN     256u  /* files that are not whole yet */
 
 #define SONDE_CALLS_N_BUCKETS           560u
 
@@ -38,6 +39,7 @@ typedef struct
 typedef struct
 {
   guint32 parent;  /* number of the path, from 1, and less than its own; 0: none */
+  guint32 depth;   /* how many paths are above it */
   guint64 address; /* without a parent 0, where a thread begins, or 1, of signals */
   guint64 calls;
   guint64 timed; /* calls; 0: what follows is 0, too */

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/calls/calls.h"
 #include "client/model/capture-file.h"
 #include "client/flame/flame-data.h"
 #include "client/flame/flame-svg.h"
@@ -18,6 +19,7 @@
 #include "tests/fuzz/printed.h"
 
 #define MAX_DEPTH  16
+#define MAX_WORDS  8u
 #define MAX_NODES  8
 #define MAX_POINTS 4
 
@@ -111,9 +113,44 @@ check_pictures (const SondeSampleLog *log)
   g_string_free (svg, TRUE);
 }
 
+/* Names are safe to show, whatever the paths are. */
+static void
+check_calls (SondeCalls *calls)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  sonde_calls_finish (calls);
+  for (guint i = 0; i < calls->rows->len; i++)
+    {
+      const SondeCallsRow *row = &g_array_index (calls->rows, SondeCallsRow, i);
+      double median = sonde_calls_quantile (row, 0.5);
+
+      if (median > sonde_calls_quantile (row, 0.99) || row->sum.self_ns < 0)
+        abort ();
+      g_string_append (text, sonde_calls_function (calls, row->function)->name);
+    }
+  for (guint i = 0; i < sonde_calls_reader_n_programs (calls->reader); i++)
+    {
+      const SondeCallsProgram *program = sonde_calls_reader_program (calls->reader, i);
+
+      sonde_calls_program_check (program);
+      for (guint j = 0; j < program->words->len && j < MAX_WORDS; j++)
+        {
+          g_autofree char *path = sonde_calls_dup_path (
+              calls, i, g_array_index (program->words, SondeCallsWords, j).path);
+
+          g_string_append (text, path);
+        }
+    }
+  if (sonde_calls_reader_fault (calls->reader) != NULL)
+    g_string_append (text, sonde_calls_reader_fault (calls->reader));
+  fuzz_check_text (text);
+}
+
 static void
 show (SondeCaptureFile *file)
 {
+  g_autoptr (SondeCalls) calls = sonde_calls_new (-1);
   g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
   g_autoptr (SondeReport) report = sonde_report_new (NULL);
@@ -128,12 +165,14 @@ show (SondeCaptureFile *file)
       sonde_frame_text_append (frame_text, text, frame);
       sonde_ledger_check_add_frame (ledger, frame);
       sonde_report_add_frame (report, frame);
+      sonde_calls_add_frame (calls, frame);
       sonde_capture_model_add_frame (log->model, frame);
     }
   fuzz_check_text (text);
   check_findings (ledger);
   check_report (report);
   check_pictures (log);
+  check_calls (calls);
 }
 
 int

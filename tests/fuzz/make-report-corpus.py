@@ -77,6 +77,65 @@ def metadata(identifier, text):
     return frames.frame(11, frames.text(identifier, 40) + text + b'\0', pid=-1)
 
 
+def number(value):
+    out = b''
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def calls_file(records, begin=1000, end=2000, version=1, mode=2, ended=True):
+    """records: (kind, numbers) or (kind, bytes), as docs/protocol.md, "Calls", has them"""
+    data = b'SNDCALLS' + b''.join(number(value) for value in (version, 10**9, mode, 64, begin, end))
+    for kind, body in [*records, *([(9, None)] if ended else [])]:
+        body = number(len(data)) if body is None else body if isinstance(body, bytes) else b''.join(number(value) for value in body)
+        data += number(kind) + number(len(body)) + body
+    return data
+
+
+def calls_captures(setting):
+    paths = [(1, (1, 0, 0)), (1, (2, 1, 0x401000)), (1, (3, 2, 0x402000)), (1, (4, 3, 0x401000)), (1, (5, 0, 1))]
+    times = (3, (3, 2, 720, 10, 5, 20, 700, 2, 20, 1, 86, 1))
+    account = (4, (7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 90, 30, 1, 5))
+    usual = [*paths, (2, (2, 1)), (2, (3, 6)), times]
+
+    def one(*files):
+        return capture(setting + [chunks(data, b'sonde/calls/42-7/%d' % (1 + i)) for i, data in enumerate(files)])
+
+    good = [*usual, account, (6, (42, 4)), (5, (0x401000, 1500, 9)), (7, (3, 3, 0, 0)), (77, b'xyz')]
+    wrong = {
+        'path-order': (1, (9, 1, 2)), 'path-caller': (1, (6, 6, 2)), 'path-nobodys': (1, (6, 0, 2)), 'path-other': (1, (3, 1, 0x402000)),
+        'path-short': (1, (6,)), 'calls-of-none': (2, (9, 1)), 'calls-short': (2, ()), 'times-of-none': (3, (9, 1, 1, 0, 0, 1, 1, 0)),
+        'times-short': (3, (3, 1)), 'buckets-many': (3, (3, 1, 1, 0, 0, 1, 1, 561)), 'bucket-beyond': (3, (3, 1, 1, 0, 0, 1, 1, 1, 560, 1)),
+        'bucket-twice': (3, (3, 1, 1, 0, 0, 1, 1, 2, 5, 1, 0, 1)), 'account-short': (4, (1, 2)), 'uncounted-short': (5, (1,)),
+        'uncounted-late': (5, (1, 2**63)), 'words-of-none': (6, (1, 9)), 'told-short': (7, ()), 'end-wrong': (9, (1,)),
+    }
+    seeds = {
+        'whole': one(calls_file(good)),
+        'differences': one(calls_file(usual), calls_file([(2, (3, 6)), times, (3, (3, 1, 9, 0, 0, 9, 9, 1, 9, 1))], 2000, 3000)),
+        'sum-so-far': one(calls_file(usual), calls_file(usual, 1000, 3000)),
+        'gap': one(calls_file(usual), calls_file([(2, (3, 6))], 2500, 3000)),
+        'exact': one(calls_file(usual, mode=3)),
+        'account-off': one(calls_file([*usual, (4, (9, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5))])),
+        'account-more': one(calls_file([*usual, (4, (7, 7, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5))])),
+        'refused': one(calls_file([*usual, (8, b'a \x1b[2J \xff')])),
+        'unended': one(calls_file(usual, ended=False)),
+        'behind-its-end': one(calls_file(usual) + b'\x02\x02\x03\x01'),
+        'record-open': one(calls_file(usual, ended=False) + b'\x02\x7f'),
+        'magic': one(b'SNDCALLZ' + calls_file(usual)[8:]), 'short': one(b'SND'), 'version': one(calls_file(usual, version=2)),
+        'header': one(calls_file(usual, 2000, 1000)), 'mode': one(calls_file(usual, mode=4)),
+        'two-clocks': capture(setting + [chunks(calls_file(usual), b'sonde/calls/42-7/1'), chunks(
+            calls_file(usual).replace(number(10**9), number(10**8)), b'sonde/calls/43-8/1')]),
+        'no-clock': one(calls_file(usual).replace(number(10**9), b'\x80\x80\x80\x80\x00')),
+        'names': capture([chunks(calls_file(usual), name) for name in (b'sonde/calls/42-7', b'sonde/calls/x-7/1', b'sonde/calls/4-5-6/1',
+                                                                       b'sonde/calls/-1-2/1', b'sonde/calls/')]),
+        'deep': one(calls_file([(1, (1, 0, 0))] + [(1, (2 + i, 1 + i, 0x401000 + i % 3)) for i in range(9000)])),
+        'many-open': capture([chunks(calls_file(usual), b'sonde/calls/42-7/%d' % i, last=False) for i in range(300)]),
+    }
+    seeds |= {f'bad-{name}': one(calls_file([*usual, record])) for name, record in wrong.items()}
+    return {f'calls-{name}': data for name, data in seeds.items()}
+
+
 def capture(parts, n_samples=0, **changes):
     parts = [metadata(b'sonde', b'[sonde]\nversion=1\nevent=cpu-clock\n'), *parts, definitions(LEDGER)]
     return frames.header() + b''.join(parts) + closing(len(parts) + 1, n_samples, **changes)
@@ -134,6 +193,7 @@ def captures():
                                      chunks(mounts, b'/proc/42/mountinfo', last=False), *setting, sample(42, [0x401000])], 1),
         'own-file': capture([process(42, b'x'), mapping(42, 0x400000, 0x403000, b'/proc/self/fd/0', 1), sample(42, [0x401000])], 1),
     }
+    seeds |= calls_captures(setting)
     seeds |= {f'frame-{name}': frames.header() + data for name, data in zip(frames.NAMES, frames.good())}
     return seeds | {'empty': b'', 'foreign': b'\x7fELF' + bytes(300), 'header': frames.header()}
 
