@@ -358,6 +358,26 @@ sonde_trie_context_take_epoch (SondeTrieWriter *self)
   void_stacks (self);
 }
 
+/* Pairs with the release of sonde_trie_memory_leave_out(): so many of the list are there. */
+void
+sonde_trie_context_take_left_out (SondeTrieWriter *self)
+{
+  const SondeTrieHeader *header = self->header;
+  uint32_t n = sonde_ring_load_acquire (&header->n_left_out);
+
+  memset (self->left_out, 0, sizeof self->left_out);
+  for (uint32_t i = 0; i < n && i < SONDE_TRIE_MAX_LEFT_OUT; i++)
+    {
+      uint64_t function = sonde_ring_load_relaxed (&header->left_out[i]);
+      uint32_t at = left_out_hash (function);
+
+      while (self->left_out[at] != 0)
+        at = (at + 1) % LEFT_OUT_SIZE;
+      self->left_out[at] = function;
+    }
+  self->n_left_out = n;
+}
+
 /* --- threads --- */
 
 /* A slot with the first slabs of a trie. Returns: NULL if there is no room */
@@ -420,6 +440,7 @@ begin_thread (SondeTrieWriter *self, int32_t tid, const SondeTrieRange *stack)
   self->stacks[0].range = *stack;
   self->sample_every = 0;
   sonde_trie_context_take_epoch (self);
+  sonde_trie_context_take_left_out (self);
   sonde_ring_store_relaxed (&slot->tid, tid);
   sonde_ring_store_relaxed (&slot->generation, slot->generation + 1);
   sonde_ring_store_release (&slot->state, (uint32_t) SONDE_TRIE_SLOT_LIVE);

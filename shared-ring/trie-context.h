@@ -34,6 +34,10 @@
 
 #define MEAN_SHIFT 3
 
+/* Places of functions that are left out: twice as many as there may be. */
+#define LEFT_OUT_BITS 8
+#define LEFT_OUT_SIZE (1u << LEFT_OUT_BITS)
+
 /* Where the next entry of a kind goes. */
 typedef struct
 {
@@ -75,11 +79,13 @@ struct SondeTrieWriter
   uint32_t n_over;     /* calls without a frame that have not returned */
   uint32_t number;     /* of the slot */
   uint32_t is_taken;
-  uint32_t stack; /* in @stacks */
+  uint32_t stack;      /* in @stacks */
+  uint32_t n_left_out; /* as the header had it */
   SondeTrieWriter *second;
   SondeTrie *trie;
   SondeTrieCursor nodes, timings, octaves;
   uint32_t table[TABLE_SIZE];
+  uint64_t left_out[LEFT_OUT_SIZE]; /* addresses, by their hash; 0: free */
   uint16_t gaps[SONDE_TRIE_N_GAPS];
   SondeTrieStack stacks[MAX_STACKS];
 };
@@ -123,6 +129,12 @@ hash (uint32_t parent, uint64_t function)
   uint64_t word = (function ^ (uint64_t) parent << 40 ^ parent) * UINT64_C (0x9E3779B97F4A7C15);
 
   return (uint32_t) (word >> (64 - TABLE_BITS));
+}
+
+HOT uint32_t
+left_out_hash (uint64_t function)
+{
+  return (uint32_t) (function * UINT64_C (0x9E3779B97F4A7C15) >> (64 - LEFT_OUT_BITS));
 }
 
 HOT SondeTrieSlab *
@@ -186,3 +198,4 @@ bool sonde_trie_context_switch_stack (SondeTrieWriter *self, uint64_t sp);
 
 uint32_t sonde_trie_context_draw_gap (SondeTrieWriter *self);
 void sonde_trie_context_take_epoch (SondeTrieWriter *self);
+void sonde_trie_context_take_left_out (SondeTrieWriter *self);

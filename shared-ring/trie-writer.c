@@ -19,6 +19,20 @@ look_up (SondeTrieWriter *self, uint32_t parent, uint64_t function)
   return parent != 0 ? sonde_trie_context_find_callee (self, parent, function) : 0;
 }
 
+/* Whether the function is not to be counted any more. What it calls is then its caller's. */
+HOT bool
+is_left_out (const SondeTrieWriter *self, uint64_t function)
+{
+  uint32_t at;
+
+  if (LIKELY (self->n_left_out == 0))
+    return false;
+  for (at = left_out_hash (function); self->left_out[at] != function; at = (at + 1) % LEFT_OUT_SIZE)
+    if (self->left_out[at] == 0)
+      return false;
+  return true;
+}
+
 /* --- frames --- */
 
 HOT SondeTrieFrame *
@@ -233,7 +247,9 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     return;
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF))
+  if (UNLIKELY (self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)))
+    sonde_trie_context_take_left_out (self);
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)))
     goto out;
 
   calls = self->slot->calls + 1;
@@ -317,7 +333,8 @@ find_exit (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site,
                       : found - 1;
         }
     }
-  if (!is_it)
+  /* A call that was left out has no frame, and who tells of its exit not whose it is. */
+  if (!is_it && (is_within || self->n_left_out == 0))
     grow (&self->slot->unmatched, 1);
   if (!is_it && is_within)
     return NULL;
@@ -339,7 +356,7 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     return;
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || (is_within && is_left_out (self, function))))
     goto out;
   if (UNLIKELY (sp - self->stack_lo >= self->stack_bytes)
       && !sonde_trie_context_switch_stack (self, sp))
@@ -387,6 +404,8 @@ enter_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
 
   if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
     return false;
+  if (UNLIKELY (is_left_out (self, function)))
+    return true;
   self->busy = sp;
   sonde_ring_signal_fence ();
 
@@ -395,6 +414,7 @@ enter_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
   number = self->table[hash (frame->node, function)];
   node = node_at (self, number);
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)
+                || self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)
                 || (calls & self->quick_mask) == 0 || sp - self->stack_lo >= self->stack_bytes
                 || is_dead (frame, function, sp, site, is_within) || frame + 1 == self->end
                 || node->function != function || node->parent != frame->node))
@@ -431,6 +451,8 @@ leave_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
 
   if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
     return false;
+  if (UNLIKELY (is_within && is_left_out (self, function)))
+    return true;
   self->busy = sp;
   sonde_ring_signal_fence ();
 

@@ -127,9 +127,10 @@ static const struct
   const char *help;
   const char *value_name;
   guint commands;
-  gsize offset;     /* of the member; OTHER: of the others that of the same index */
-  const char *key;  /* of the request; NULL: sonde_record_options_build() says it */
-  const char *type; /* of the value, "d" of seconds; of a switch that has none what it says */
+  gsize offset;    /* of the member; OTHER: of the others that of the same index */
+  const char *key; /* of the request; NULL: sonde_record_options_build() says it */
+  const char *
+      type; /* of the value, "d" of seconds, "f" a double; of a switch that has none what it says */
 } switches[] = {
   { "embedded", 'e', 0, G_OPTION_ARG_NONE, NULL, "Without the service, with your own rights", NULL,
     RECORD | TOP, AT (embedded), NULL, NULL },
@@ -180,6 +181,9 @@ static const struct
     "Calls deeper than that have no path (4096)", "N", RECORD | START, OTHER, "trace-depth", "u" },
   { "trace-memory", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT64, NULL,
     "For paths of all processes (67108864)", "BYTES", RECORD | START, OTHER, "trace-memory", "t" },
+  { "trace-budget", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_DOUBLE, NULL,
+    "Count no more of what is called most (0: all)", "PERCENT", RECORD | START, OTHER,
+    "trace-budget", "f" },
   { "collectors", 0, 0, G_OPTION_ARG_NONE, NULL, "Marks and counters of running programs, too",
     NULL, RECORD | START, OTHER, "collectors", "true" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,
@@ -409,6 +413,10 @@ new_value (const SondeRecordOptions *self, gsize index)
       if (number == 0 && (member != &self->memory_wait_us || !self->has_memory_wait))
         return NULL;
       return g_variant_new_uint32 (number >= 0 ? (guint32) number : G_MAXUINT32 - 7);
+    case 'f':
+      return *(const double *) member > 0 || *(const double *) member < 0
+                 ? g_variant_new_double (*(const double *) member)
+                 : NULL;
     case 't':
     case 'd':
       number

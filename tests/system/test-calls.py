@@ -104,7 +104,9 @@ class Callers(System):
         os.environ['SONDE_TRACER_LIBRARY'] = self.program('shared-ring/collector/tracer/libsonde-tracer.so')
 
     def start(self, name, mode, *arguments):
-        return self.start_recording(name, '--event=none', f'--trace={mode}', '--', self.program('tests/system/callers'), *arguments)
+        options = [argument for argument in arguments if argument.startswith('--')]
+        return self.start_recording(name, '--event=none', f'--trace={mode}', *options, '--', self.program('tests/system/callers'),
+                                    *[argument for argument in arguments if argument not in options])
 
     def finish_calls(self, process, name, status=0):
         output, errors = process.communicate(timeout=DEADLINE_S)
@@ -148,6 +150,14 @@ def test_modes(system):
         check_shown(system, f'{mode}.syscap', mode)
 
 
+def test_budget(system):
+    n_calls = 400_000_000  # of which some seconds are left when the worker has looked twice
+    program, = system.trace('budget.syscap', 'count', str(n_calls), '--trace-budget=0.01')
+    check(1 < sum(program.calls.values()) < n_calls, program.calls)
+    shown = system.sondectl('calls', system.path('budget.syscap'))
+    check('left out by --trace-budget' in shown, shown)
+
+
 def test_exec(system):
     programs = system.trace('exec.syscap', 'count', '1000', 'exec')
     check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 7)]], [program.counts() for program in programs])
@@ -171,9 +181,11 @@ def test_kill(system):
 
 
 def main():
-    system = Callers(4)
+    system = Callers(5)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
+    with system.case('above a budget what is called most is counted no more'):
+        test_budget(system)
     with system.case('a program that executes another one has calls of its own'):
         test_exec(system)
     with system.case('so has a child'):

@@ -593,6 +593,52 @@ another_wish_voids_the_stacks (void)
   trie_fixture_assert_text (trie, "a 1\nm 1");
 }
 
+/* A function that is left out is not there for its callees, either. Calls that were under way are
+ * found dead, or matched, and none is taken for another's. */
+static void
+what_is_left_out_is_not_counted (void)
+{
+  for (guint mode = SONDE_TRIE_COUNT; mode <= SONDE_TRIE_EXACT; mode++)
+    {
+      g_autoptr (TrieFixture) trie = make (MIB, (SondeTrieMode) mode);
+      SondeTrieWriter *writer = trie_fixture_take (trie, 1);
+
+      sonde_trie_enter_within (writer, 'm', SP (1), 1);
+      for (guint i = 0; i < 200; i++)
+        {
+          if (i == 100)
+            g_assert_cmpint (sonde_trie_memory_leave_out (&trie->memory, 0, 'a'), ==, 0);
+          sonde_trie_enter_within (writer, 'a', SP (2), 2);
+          sonde_trie_enter_within (writer, 'b', SP (3), 3);
+          sonde_trie_exit_within (writer, 'b', SP (3), 3);
+          sonde_trie_exit_within (writer, 'a', SP (2), 2);
+        }
+      sonde_trie_exit_within (writer, 'm', SP (1), 1);
+      trie_fixture_assert_text (trie, "m 1\nm a 100\nm a b 100\nm b 100");
+      g_assert_cmpuint (trie_fixture_count (trie).calls, ==, 301);
+      g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+    }
+}
+
+static void
+many_are_left_out (void)
+{
+  g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_COUNT);
+  SondeTrieWriter *writer = trie_fixture_take (trie, 1);
+
+  for (guint i = 0; i < SONDE_TRIE_MAX_LEFT_OUT; i++)
+    g_assert_cmpint (sonde_trie_memory_leave_out (&trie->memory, i, 0x1000 + 16 * i), ==, 0);
+  g_assert_cmpint (sonde_trie_memory_leave_out (&trie->memory, SONDE_TRIE_MAX_LEFT_OUT, 0x9000), ==,
+                   -ENOSPC);
+  for (guint i = 0; i <= SONDE_TRIE_MAX_LEFT_OUT; i++)
+    {
+      sonde_trie_enter (writer, 0x1000 + 16 * i, SP (1));
+      sonde_trie_exit (writer, SP (1));
+    }
+  g_assert_cmpuint (trie_fixture_count (trie).calls, ==, 1);
+  g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+}
+
 /* --- time --- */
 
 static void
@@ -1299,6 +1345,8 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/of-too-many-stacks-the-oldest-goes", of_too_many_stacks_the_oldest_goes);
   g_test_add_func ("/trie/a-stack-that-grew-is-the-same", a_stack_that_grew_is_the_same);
   g_test_add_func ("/trie/another-wish-voids-the-stacks", another_wish_voids_the_stacks);
+  g_test_add_func ("/trie/what-is-left-out-is-not-counted", what_is_left_out_is_not_counted);
+  g_test_add_func ("/trie/many-are-left-out", many_are_left_out);
   g_test_add_func ("/trie/gaps-have-their-mean", gaps_have_their_mean);
   g_test_add_func ("/trie/percentiles-are-those-of-the-calls", percentiles_are_those_of_the_calls);
   g_test_add_func ("/trie/a-path-that-becomes-slow-has-each-call-timed",

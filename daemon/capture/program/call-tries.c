@@ -448,12 +448,12 @@ warn_of_unheeded (SondeCallTries *self)
   const SondeAsked *asked = self->asked;
 
   if (self->is_unheeded_told
-      || (asked->trace_filter[0] == '\0' && asked->trace_slow_us == 0 && asked->trace_budget == 0))
+      || (asked->trace_filter[0] == '\0' && asked->trace_slow_us == 0))
     return;
   self->is_unheeded_told = TRUE;
   sonde_recorder_warn (self->parts.recorder,
-                       "Programs do not heed trace-filter, trace-slow and trace-budget yet: all "
-                       "of their functions are counted");
+                       "Programs do not heed trace-filter and trace-slow yet: all of their "
+                       "functions are counted");
 }
 
 int
