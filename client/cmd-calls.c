@@ -85,7 +85,7 @@ parse_options (CallsCommand *self, int *argc, char ***argv)
           { "function", 0, 0, G_OPTION_ARG_STRING, &self->function,
             "How long calls of FUNCTION took, and its callers", "FUNCTION" },
           { "diff", 0, 0, G_OPTION_ARG_FILENAME, &self->other,
-            "What is otherwise in this capture, by how often and how long", "OTHER" },
+            "What is otherwise in that later capture", "OTHER" },
           { "folded", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_folded,
             "Stacks for flame graphs, by self (ns) or calls", "WEIGHT" },
           { "limit", 'n', 0, G_OPTION_ARG_INT, &self->n_rows, "Show at most N rows (40; 0: all)",
@@ -99,7 +99,7 @@ parse_options (CallsCommand *self, int *argc, char ***argv)
       argc, argv, "FILE",
       "Shows how often functions were called, and how long calls took. FILE may "
       "be -\n(standard input). sondectl record --trace makes one.",
-      NULL, entries, FALSE, self);
+      "Example:\n  sondectl calls traced.syscap", entries, FALSE, self);
 }
 
 /* NULL, having complained, if there is nothing to show. */
@@ -816,7 +816,7 @@ sonde_cmd_calls (int argc, char **argv)
   gboolean is_right = TRUE;
 
   if (!parse_options (&command, &argc, &argv))
-    return 2;
+    return 1;
   function = command.function;
   other_path = command.other;
   n_views = command.paths + (command.function != NULL) + (command.other != NULL)
@@ -839,7 +839,7 @@ sonde_cmd_calls (int argc, char **argv)
         return 1;
     }
   if (calls == NULL)
-    return 2;
+    return 1;
   /* Of calls that were only counted nothing else is known. */
   if (!command.has_sort && calls->hooks_ns <= 0
       && sonde_calls_reader_program (calls->reader, 0)->mode == 1)

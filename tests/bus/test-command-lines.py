@@ -92,6 +92,7 @@ class Test:
             'SONDE_DAEMON': os.path.join(service.build, 'daemon/control/sonded'),
             'SONDE_BROKER': os.path.join(service.build, 'daemon/broker/sonde-broker'),
             'SONDE_WORKER': os.path.join(service.build, 'daemon/capture/sonde-capture'),
+            'SONDE_TRACER_LIBRARY': os.path.join(service.build, 'shared-ring/collector/tracer/libsonde-tracer.so'),
             'SONDE_MEMORY_LIBRARY': os.path.join(service.build, 'shared-ring/collector/memory/libsonde-memory.so')}
         self.burner = service.start_burner(0)
 
@@ -108,6 +109,8 @@ class Test:
         self.folder = self.files
         self.run('sondectl record --embedded --memory --memory-wait 1000000 -o program.syscap -- ./program')
         self.run('sondectl record --embedded -o slow.syscap -- python3 program.py')
+        shutil.copy(os.path.join(self.service.build, 'tests/system/callers'), os.path.join(self.files, 'traced'))
+        self.run('sondectl record --embedded --trace -o traced.syscap -- ./traced 100')
         for first, *names in (HEAP_CAPTURES, CAPTURES):
             for name in names:
                 shutil.copy(os.path.join(self.files, f'{first}.syscap'), os.path.join(self.files, f'{name}.syscap'))

@@ -146,7 +146,7 @@ def test_losses(cases):
 def test_arguments(cases):
     """What is missing, or is too much."""
     whole = cases.write('whole.syscap', seeds.capture([]))
-    for command in ('report', 'heap', 'diff', 'export', 'flamegraph', 'archive', 'dump', 'verify'):
+    for command in ('report', 'heap', 'calls', 'diff', 'export', 'flamegraph', 'archive', 'dump', 'verify'):
         more = ['-f', 'folded'] if command == 'export' else []
         cases.expect(f'see sondectl {command} --help', command, *more, status=1)
     for command in ('list', 'events', 'limits'):
@@ -162,6 +162,7 @@ def test_arguments(cases):
     cases.expect('sondectl report takes options', whole, '--flat', status=1)
     cases.expect('sondectl dump --counts', 'flamegraph', whole, status=1)
     cases.expect('sondectl record --memory', 'heap', whole, status=1)
+    cases.expect('sondectl record --trace', 'calls', whole, status=1)
     cases.expect('sondectl report --flat', 'report', '--callers', 'nobody', whole, status=1)
     text = subprocess.run([cases.sondectl.encode(), b'rm', b'\xff'], capture_output=True, text=True, check=False).stderr
     cases.said.append(text)
