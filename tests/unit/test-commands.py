@@ -53,7 +53,7 @@ def test_empty(folder):
     check(len(options) > 40 and len({command for command, _ in options}) >= 7, f'{options}')
     for command, option in options:
         for words in ([option + '='], [option, '']):
-            if option in ('--memory', '--temporary') and len(words) == 2:
+            if option in ('--memory', '--temporary', '--trace') and len(words) == 2:
                 continue  # its value is optional, and never the next word
             complaint = check_refused(command, *words, *(['--', 'true'] if command == 'record' else [path] * (1 + (command == 'diff'))))
             check(option in complaint, f'{command} {option}: {complaint}')
