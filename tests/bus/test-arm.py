@@ -299,7 +299,7 @@ def test_property(test):
     """Where an IDE finds it: absolute, and of the architecture's folder."""
     answer = test.service.busctl('get-property', 'org.sonde.Profiler1', '/org/sonde/Profiler1', 'org.sonde.Profiler1.Manager',
                                  'Preloads')
-    path = re.fullmatch('a{ss} 1 "memory" "(/.*/sonde/libsonde-memory.so)"\n', answer)
+    path = re.fullmatch('a{ss} 2 "memory" "(/.*/sonde/libsonde-memory.so)" "trace" "/.*/sonde/libsonde-tracer.so"\n', answer)
     config = read(os.path.join(test.service.build, 'config.h'))
     lib = re.search('#define SONDE_LIB "(.*)"', config)[1]
     directory = re.search('#define SONDE_PRELOADDIR "(.*)"', config)[1]
