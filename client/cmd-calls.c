@@ -15,6 +15,7 @@
 #define DEFAULT_ROWS 40
 #define BAR_WIDTH    50u
 #define MAX_WORDS    8u
+#define MAX_LEFT_OUT 8u
 #define MAX_FOLDED   (1u << 26) /* functions of stacks, in all */
 /* Percentiles of fewer timed calls beyond them are marked. */
 #define FEW_CALLS 10.0
@@ -210,18 +211,14 @@ append_time (GString *out, double ns, gboolean is_known, gboolean is_rough)
 {
   g_autofree char *time = is_known ? dup_time (ns) : g_strdup ("-");
 
-  g_string_append_printf (out, " %s%*s", is_rough ? "~" : " ", is_known ? 8 : 8, time);
+  g_string_append_printf (out, " %s%8s", is_rough ? "~" : " ", time);
 }
 
-/* How many calls stand behind a percentile. */
+/* Whether few calls stand behind a percentile. */
 static gboolean
-is_rough (const SondeCalls *calls, const SondeCallsSum *sum, double part)
+is_rough (const SondeCallsSum *sum, double part)
 {
-  double n = (double) sum->timed;
-
-  if (sum->is_sampled)
-    n /= (double) sonde_calls_reader_program (calls->reader, 0)->sample_every;
-  return n * MIN (part, 1 - part) < FEW_CALLS;
+  return sum->n_timed * MIN (part, 1 - part) < FEW_CALLS;
 }
 
 static const char *
@@ -251,6 +248,7 @@ append_head (GString *out, const SondeCalls *calls)
     { SONDE_CALLS_ACCOUNT_LOST_DEPTH, "were deeper than --trace-depth" },
     { SONDE_CALLS_ACCOUNT_LOST_THREADS, "were of threads without room" },
     { SONDE_CALLS_ACCOUNT_LOST_INTERRUPTED, "were of signal handlers that interrupted two hooks" },
+    { SONDE_CALLS_ACCOUNT_LOST_TIMINGS, "had no room for their times" },
   };
   gboolean is_lost = FALSE;
 
@@ -263,6 +261,14 @@ append_head (GString *out, const SondeCalls *calls)
         g_string_append_printf (out, "%-10s%s %s\n", is_lost ? "" : "Lost", n, losses[i].why);
         is_lost = TRUE;
       }
+  if (calls->n_partial > 0)
+    {
+      g_autofree char *partial = sonde_text_plural (calls->n_partial, "process", "processes");
+
+      g_string_append_printf (out, "%-10sa part of what %s called, which could not be read\n",
+                              is_lost ? "" : "Lost", partial);
+      is_lost = TRUE;
+    }
   if (!is_lost)
     g_string_append_printf (out, "%-10snothing\n", "Lost");
   if (calls->hooks_ns > 0)
@@ -270,7 +276,7 @@ append_head (GString *out, const SondeCalls *calls)
       g_autofree char *hooks = dup_time (calls->hooks_ns);
 
       g_string_append_printf (out,
-                              "%-10sat least %s of processor time, part of which is in what "
+                              "%-10sabout %s of processor time, some of which is in what "
                               "calls took\n",
                               "Hooks", hooks);
     }
@@ -294,9 +300,21 @@ append_foot (GString *out, const SondeCalls *calls)
           g_string_append_printf (out, "\nProcess %d was not read to its end: %s\n", program->pid,
                                   why);
         }
-      if (program->uncounted->len > 0)
-        g_string_append_printf (out, "\nProcess %d: %u functions were left out by --trace-budget\n",
-                                program->pid, program->uncounted->len);
+      for (guint j = 0; j < program->uncounted->len; j++)
+        {
+          const SondeCallsUncounted *left
+              = &g_array_index (program->uncounted, SondeCallsUncounted, j);
+          g_autofree char *since = sonde_text_duration (left->since_ns - program->begin_ns);
+          const char *name = sonde_calls_name_of (calls, i, left->address);
+
+          if (j == MAX_LEFT_OUT)
+            {
+              g_string_append_printf (out, "and %u more\n", program->uncounted->len - j);
+              break;
+            }
+          g_string_append_printf (out, "%sProcess %d: %s was left out by --trace-budget after %s\n",
+                                  j == 0 ? "\n" : "", program->pid, name, since);
+        }
       for (guint j = 0; j < program->words->len && n_words < MAX_WORDS; j++, n_words++)
         {
           const SondeCallsWords *words = &g_array_index (program->words, SondeCallsWords, j);
@@ -325,7 +343,7 @@ append_row (GString *out, const SondeCalls *calls, const SondeCallsRow *row)
   append_time (out, sum->mean_ns, is_timed, FALSE);
   for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
     append_time (out, sonde_calls_quantile (row, parts[i]), is_timed,
-                 is_timed && is_rough (calls, sum, parts[i]));
+                 is_timed && is_rough (sum, parts[i]));
   append_time (out, sum->max_ns, is_timed, FALSE);
   g_string_append_printf (out, "  %-5s  %s", timed_word (sum), function->name);
   if (function->module[0] != '\0')
@@ -381,7 +399,7 @@ append_functions (GString *out, const SondeCalls *calls, const CallsCommand *com
           = &g_array_index (calls->rows, SondeCallsRow, g_array_index (ranked, Ranked, i).index);
 
       append_row (out, calls, row);
-      is_any_rough = is_any_rough || (row->sum.timed > 0 && is_rough (calls, &row->sum, 0.99));
+      is_any_rough = is_any_rough || (row->sum.timed > 0 && is_rough (&row->sum, 0.99));
     }
   append_rest (out, n, ranked->len);
   if (is_any_rough)
@@ -764,6 +782,9 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
                          (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_THREADS]);
   sonde_json_add_number (&json, "lost_interrupted",
                          (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_INTERRUPTED]);
+  sonde_json_add_number (&json, "lost_timings",
+                         (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_TIMINGS]);
+  sonde_json_add_number (&json, "partial_processes", calls->n_partial);
   sonde_json_add_number (&json, "hooks_ns", (gint64) calls->hooks_ns);
   sonde_json_begin_array (&json, "functions");
   for (guint i = 0; i < ranked->len; i++)
@@ -841,8 +862,7 @@ sonde_cmd_calls (int argc, char **argv)
   if (calls == NULL)
     return 1;
   /* Of calls that were only counted nothing else is known. */
-  if (!command.has_sort && calls->hooks_ns <= 0
-      && sonde_calls_reader_program (calls->reader, 0)->mode == 1)
+  if (!command.has_sort && !calls->has_times)
     command.sort = SORT_CALLS;
   if (command.json)
     append_json (out, calls, &command);

@@ -148,10 +148,13 @@ sum_paths (SondeCalls *self, guint program)
   const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
   const guint64 *account = of->account;
   double ns_a_tick = of->ticks_per_s > 0 ? 1e9 / (double) of->ticks_per_s : 0;
-  double hook_ticks = account[SONDE_CALLS_ACCOUNT_N_HOOKS] > 0
+  /* What is known of a hook has a reading of the clock in it, which takes about as long as the
+   * rest: so one stands for the two hooks of a call. */
+  double pair_ticks = account[SONDE_CALLS_ACCOUNT_N_HOOKS] > 0
                           ? (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
                                 / (double) account[SONDE_CALLS_ACCOUNT_N_HOOKS]
                           : 0;
+  guint64 n_underway = MAX (account[SONDE_CALLS_ACCOUNT_N_THREADS], 1);
   guint first = self->nodes->len;
   guint n = of->paths->len;
 
@@ -170,7 +173,7 @@ sum_paths (SondeCalls *self, guint program)
       node->sum.timed = path->timed;
       if (path->timed == 0)
         continue;
-      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * hook_ticks);
+      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * pair_ticks);
       node->sum.mean_ns = own_ticks / timed * ns_a_tick;
       node->sum.total_ns = node->sum.mean_ns * (double) path->calls;
       node->sum.self_ns = of->mode == 3
@@ -178,15 +181,22 @@ sum_paths (SondeCalls *self, guint program)
                               : node->sum.total_ns;
       node->sum.min_ns = (double) path->min_ticks * ns_a_tick;
       node->sum.max_ns = (double) path->max_ticks * ns_a_tick;
-      node->sum.is_sampled = of->mode == 2 && node->sum.mean_ns < 2000 && path->calls > 8;
+      /* Where each call was timed these are all, but for those that are under way. */
+      node->sum.is_sampled
+          = of->mode == 2 && (path->timed > path->calls || path->calls - path->timed > n_underway);
+      node->sum.n_timed = node->sum.is_sampled ? timed / (double) of->sample_every : timed;
+      self->has_times = TRUE;
     }
-  for (guint i = 0; i < n && of->mode != 3; i++)
+  /* What is in a path's own time and is not: callees, or where these are out already their hooks.
+   */
+  for (guint i = 0; i < n; i++)
     {
       const SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
 
       if (node->parent != 0)
         g_array_index (self->nodes, SondeCallsNode, node->parent - 1).sum.self_ns
-            -= node->sum.total_ns;
+            -= of->mode == 3 ? (double) node->sum.calls * pair_ticks * ns_a_tick
+                             : node->sum.total_ns;
     }
   for (guint i = 0; i < n; i++)
     {
@@ -196,8 +206,9 @@ sum_paths (SondeCalls *self, guint program)
     }
   for (guint i = 0; i < SONDE_CALLS_N_ACCOUNTS; i++)
     self->account[i] += account[i];
-  self->hooks_ns += hook_ticks * ns_a_tick * 2 * (double) account[SONDE_CALLS_ACCOUNT_COUNTED];
+  self->hooks_ns += pair_ticks * ns_a_tick * (double) account[SONDE_CALLS_ACCOUNT_COUNTED];
   self->n_programs++;
+  self->n_partial += of->is_partial || of->refused != NULL;
 }
 
 /* One walk over all paths, whatever they look like: it counts of each function how often it is in
@@ -304,9 +315,10 @@ sum_functions (SondeCalls *self)
         continue;
       sum->min_ns = sum->timed > 0 ? MIN (sum->min_ns, node->sum.min_ns) : node->sum.min_ns;
       sum->max_ns = MAX (sum->max_ns, node->sum.max_ns);
-      sum->mean_ns
-          = (sum->mean_ns * (double) sum->timed + node->sum.mean_ns * (double) node->sum.timed)
-            / ((double) sum->timed + (double) node->sum.timed);
+      row->timed_ns += node->sum.total_ns;
+      row->timed_calls += node->sum.calls;
+      sum->mean_ns = row->timed_ns / MAX ((double) row->timed_calls, 1);
+      sum->n_timed += node->sum.n_timed;
       sum->timed += node->sum.timed;
       sum->is_sampled = sum->is_sampled || node->sum.is_sampled;
       sum->self_ns += node->sum.self_ns;
@@ -355,6 +367,21 @@ sonde_calls_quantile (const SondeCallsRow *row, double part)
       before += here;
     }
   return 0;
+}
+
+const char *
+sonde_calls_name_of (const SondeCalls *self, guint program, guint64 address)
+{
+  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
+
+  for (guint i = 0; i < of->paths->len; i++)
+    {
+      const SondeCallsPath *path = &g_array_index (of->paths, SondeCallsPath, i);
+
+      if (path->parent != 0 && path->address == address)
+        return sonde_calls_function (self, function_of (self, program, i))->name;
+    }
+  return "a function";
 }
 
 char *

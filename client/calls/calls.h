@@ -9,13 +9,15 @@
  * SECTION: calls
  *
  * Calls are exact. Times are of those that were timed: a sum of a path is estimated as what a timed
- * call took on average, less the hooks of calls below it, times its calls. Of a function that calls
- * itself the outermost call of a path counts, and its percentiles are those of all its calls.
+ * call took on average, less the two hooks of each call below it, times its calls. Of a function
+ * that calls itself the outermost call of a path counts, and its percentiles are those of all its
+ * calls.
  */
 typedef struct
 {
   guint64 calls;
-  guint64 timed; /* weighted: a call that stands for 64 counts 64 times; 0: no times are known */
+  guint64 timed;  /* weighted: a call that stands for 64 counts 64 times; 0: no times are known */
+  double n_timed; /* how many calls these are, about */
   gboolean is_sampled; /* of some paths only one call in so many was timed */
   double total_ns;     /* callees included */
   double self_ns;
@@ -30,6 +32,8 @@ typedef struct
   SondeCallsSum sum;
   guint64 *buckets; /* (nullable): SONDE_CALLS_N_BUCKETS, of ticks */
   double ns_a_tick; /* of those */
+  double timed_ns;  /* of all paths that have times, recursive calls twice */
+  guint64 timed_calls;
 } SondeCallsRow;
 
 typedef struct
@@ -53,8 +57,10 @@ typedef struct
   GArray *rows;  /* SondeCallsRow, of each function that was called */
   GArray *nodes; /* SondeCallsNode, of each path; parents first */
   guint64 account[SONDE_CALLS_N_ACCOUNTS];
-  double hooks_ns; /* what hooks took, as far as it is known */
-  guint n_programs;
+  double hooks_ns;    /* what hooks took, as far as it is known */
+  guint n_programs;   /* that are wanted */
+  guint n_partial;    /* of these, such that a part is missing of */
+  gboolean has_times; /* of any function */
 } SondeCalls;
 
 SondeCalls *sonde_calls_new (gint32 pid);
@@ -70,5 +76,8 @@ void sonde_calls_finish (SondeCalls *self);
 const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 function);
 /* What a @part of the row's calls, 0 to 1, took at most, in ns; 0: it has no times. */
 double sonde_calls_quantile (const SondeCallsRow *row, double part);
+/* The name of the function at @address of program @program of the reader, if it was called there.
+ */
+const char *sonde_calls_name_of (const SondeCalls *self, guint program, guint64 address);
 /* Of program @program of the reader, the functions from the outermost on, with " > " between. */
 char *sonde_calls_dup_path (const SondeCalls *self, guint program, guint32 path);

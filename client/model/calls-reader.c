@@ -105,9 +105,12 @@ sonde_calls_program_check (const SondeCallsProgram *self)
     counted += g_array_index (self->paths, SondeCallsPath, i).calls;
   if (counted != account[SONDE_CALLS_ACCOUNT_COUNTED])
     return "its paths have more or fewer calls than were counted";
-  if (account[SONDE_CALLS_ACCOUNT_CALLS] < counted + account[SONDE_CALLS_ACCOUNT_LOST_BUDGET]
-                                               + account[SONDE_CALLS_ACCOUNT_LOST_DEPTH])
+  counted += account[SONDE_CALLS_ACCOUNT_LOST_BUDGET] + account[SONDE_CALLS_ACCOUNT_LOST_DEPTH];
+  if (account[SONDE_CALLS_ACCOUNT_CALLS] < counted)
     return "more calls were counted or lost than there were";
+  /* Each thread may have been in a hook when it was killed. */
+  if (account[SONDE_CALLS_ACCOUNT_CALLS] - counted > account[SONDE_CALLS_ACCOUNT_N_THREADS])
+    return "there were more calls than were counted or lost";
   return NULL;
 }
 
@@ -254,7 +257,7 @@ take_words (SondeCallsProgram *program, SondeNumberColumn *body)
   SondeCallsWords words;
   guint64 tid, path;
 
-  if (!sonde_number_get (body, &tid) || !sonde_number_get (body, &path)
+  if (!sonde_number_get (body, &tid) || !sonde_number_get (body, &path) || tid > G_MAXINT32
       || get_path (program, path) == NULL || program->words->len >= SONDE_CALLS_READER_MAX_PATHS)
     return FALSE;
   words = (SondeCallsWords){ (gint32) tid, (guint32) path };
@@ -316,23 +319,34 @@ begin_anew (SondeCallsReader *self, SondeCallsProgram *program)
                                 .address = path->address };
     }
   g_array_set_size (program->uncounted, 0);
-  program->is_partial = FALSE;
+  g_array_set_size (program->words, 0);
+  program->is_partial = program->is_broken = FALSE;
 }
 
-/* Returns: NULL, or what is wrong */
+/* Returns: NULL, or what is wrong. @is_read: (out): FALSE: it builds on what could not be read */
 static const char *
-take_header (SondeCallsReader *self, SondeCallsProgram *program, SondeNumberColumn *rest)
+take_header (SondeCallsReader *self,
+             SondeCallsProgram *program,
+             SondeNumberColumn *rest,
+             gboolean *is_read)
 {
   gboolean is_first = program->begin_ns < 0;
-  guint64 version, begin_ns, end_ns;
+  guint64 version, per_s, mode, sample_every, begin_ns, end_ns;
 
+  *is_read = TRUE;
   if (!sonde_number_get (rest, &version) || version != SONDE_CALLS_VERSION)
     return "it has another version";
-  if (!sonde_number_get (rest, &program->ticks_per_s) || !sonde_number_get (rest, &program->mode)
-      || !sonde_number_get (rest, &program->sample_every) || !sonde_number_get (rest, &begin_ns)
-      || !sonde_number_get (rest, &end_ns) || begin_ns > end_ns || end_ns > G_MAXINT64
-      || program->mode < 1 || program->mode > 3)
+  if (!sonde_number_get (rest, &per_s) || !sonde_number_get (rest, &mode)
+      || !sonde_number_get (rest, &sample_every) || !sonde_number_get (rest, &begin_ns)
+      || !sonde_number_get (rest, &end_ns) || begin_ns > end_ns || end_ns > G_MAXINT64 || mode < 1
+      || mode > 3)
     return "its header is wrong";
+  *is_read = !program->is_broken || (gint64) begin_ns < program->end_ns;
+  if (!*is_read)
+    return NULL;
+  program->ticks_per_s = per_s;
+  program->mode = mode;
+  program->sample_every = MAX (sample_every, 1);
   if (is_first)
     program->begin_ns = (gint64) begin_ns;
   else if ((gint64) begin_ns < program->end_ns)
@@ -350,13 +364,16 @@ take_file (SondeCallsReader *self, guint index, const GByteArray *file)
   SondeCallsProgram *program = g_ptr_array_index (self->programs, index);
   SondeNumberColumn rest = { file->data, file->data + file->len };
   gboolean has_ended = FALSE;
+  gboolean is_read;
   const char *fault;
 
   if (file->len < SONDE_CALLS_MAGIC_BYTES
       || memcmp (file->data, SONDE_CALLS_MAGIC, SONDE_CALLS_MAGIC_BYTES) != 0)
     return "it is no file of calls";
   rest.at += SONDE_CALLS_MAGIC_BYTES;
-  fault = take_header (self, program, &rest);
+  fault = take_header (self, program, &rest, &is_read);
+  if (!is_read)
+    return NULL;
   while (fault == NULL && !sonde_number_column_is_over (&rest))
     {
       const guint8 *at = rest.at;
@@ -470,5 +487,9 @@ sonde_calls_reader_add (SondeCallsReader *self, const SondeFrame *frame)
     return;
   tell_fault (self, chunk->path, fault);
   if (number != 0)
-    ((SondeCallsProgram *) g_ptr_array_index (self->programs, number - 1))->is_partial = TRUE;
+    {
+      SondeCallsProgram *program = g_ptr_array_index (self->programs, number - 1);
+
+      program->is_partial = program->is_broken = TRUE;
+    }
 }

@@ -12,7 +12,8 @@
  *
  * FILE_CHUNK frames go in; what comes out is, of each process that was traced, its call paths and
  * what is known of each. It is of foreign origin, but adds up as docs/protocol.md says: a file that
- * does not is left out, with all that follow of its process, and the first such is told.
+ * does not is read up to there, those of its process that follow are left out, up to one that has
+ * the sum so far, and the first such file is told.
  *
  * Whatever comes, it takes memory for %SONDE_CALLS_READER_MAX_PATHS and as many buckets at most.
  */
@@ -79,6 +80,7 @@ typedef struct
   guint64 n_functions; /* that have a hook, as it says; 0: it did not */
   char *refused;       /* NULL, or why it is not read any more; may be invalid UTF-8 */
   gboolean is_partial; /* a file of it is missing, or could not be read */
+  gboolean is_broken;  /* such that what builds on it cannot be, either */
 } SondeCallsProgram;
 
 /* A path that is new: the last one of the program. */

@@ -36,6 +36,7 @@ TO_STANDARD_OUTPUT = {
     'dump': (['x.syscap'], b'HEADER'),
     'verify': (['x.syscap'], b'structure'),
     'heap': (['x.syscap'], b'Peak'),
+    'calls': (['traced.syscap'], b'Calls'),
     'export': (['-f', 'pprof', 'x.syscap'], b'\x1f\x8b'),
     'top': (['--embedded', '--count', '1', '--interval', '0.5', '--', *LOOP], b'last '),
     'list': ([], b'SESSION'),
@@ -62,6 +63,9 @@ class Outputs:
         self.program = os.path.join(service.build, 'client/sondectl')
         subprocess.run([self.program, 'record', '--embedded', '--memory', '-o', 'x.syscap', '--', *LOOP], cwd=self.folder,
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=True)
+        subprocess.run([self.program, 'record', '--embedded', '--trace', '-o', 'traced.syscap', '--',
+                        os.path.join(service.build, 'tests/system/callers'), '100'], cwd=self.folder, stdin=subprocess.DEVNULL,
+                       capture_output=True, timeout=DEADLINE_S, check=True)
         with open(self.path('x.syscap'), 'rb') as file:
             self.magic = file.read(4)
         self.started = []

@@ -155,7 +155,7 @@ def test_budget(system):
     program, = system.trace('budget.syscap', 'count', str(n_calls), '--trace-budget=0.01')
     check(1 < sum(program.calls.values()) < n_calls, program.calls)
     shown = system.sondectl('calls', system.path('budget.syscap'))
-    check('left out by --trace-budget' in shown, shown)
+    check('leaf was left out by --trace-budget after' in shown, shown)
 
 
 def test_exec(system):

@@ -200,6 +200,51 @@ check_account (void)
                    "its paths have more or fewer calls than were counted");
 }
 
+/* @calls: that it says there were; ten were counted, by a thread */
+static const char *
+check_calls (guint64 calls)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) file = new_usual (BEGIN_NS, 2000, 10);
+
+  RECORD (file, SONDE_CALLS_ACCOUNT, calls, 10, 0, 0, 0, 0, 0, 0, 0, 0, 9, 3, 1, 3);
+  end_file (file);
+  add_file (reader, "sonde/calls/42-7/1", file, 4096);
+  return sonde_calls_program_check (sonde_calls_reader_program (reader, 0));
+}
+
+static void
+check_rest (void)
+{
+  g_assert_cmpstr (check_calls (9), ==, "more calls were counted or lost than there were");
+  g_assert_null (check_calls (10));
+  g_assert_null (check_calls (11)); /* a thread was in a hook */
+  g_assert_cmpstr (check_calls (12), ==, "there were more calls than were counted or lost");
+}
+
+/* What builds on it is left out, but for a sum so far, which does not. */
+static void
+check_behind_fault (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (GByteArray) first = new_usual (BEGIN_NS, 2000, 10);
+  g_autoptr (GByteArray) broken = new_usual (2000, 3000, 1);
+  g_autoptr (GByteArray) third = new_usual (3000, 4000, 5);
+  g_autoptr (GByteArray) whole = new_usual (BEGIN_NS, 5000, 20);
+
+  end_file (first);
+  end_file (third);
+  end_file (whole);
+  add_file (reader, "sonde/calls/42-7/1", first, 4096);
+  add_file (reader, "sonde/calls/42-7/2", broken, 4096);
+  add_file (reader, "sonde/calls/42-7/3", third, 4096);
+  g_assert_true (sonde_calls_reader_program (reader, 0)->is_broken);
+  g_assert_cmpuint (path_at (reader, 3)->calls, ==, 11);
+  add_file (reader, "sonde/calls/42-7/4", whole, 4096);
+  g_assert_false (sonde_calls_reader_program (reader, 0)->is_broken);
+  g_assert_cmpuint (path_at (reader, 3)->calls, ==, 20);
+}
+
 static void
 check_buckets (void)
 {
@@ -314,6 +359,8 @@ main (int argc, char **argv)
   g_test_add_func ("/calls-reader/refuses-a-file-that-is-too-large", check_size);
   g_test_add_func ("/calls-reader/leaves-other-files-alone", check_names);
   g_test_add_func ("/calls-reader/says-when-an-account-does-not-add-up", check_account);
+  g_test_add_func ("/calls-reader/says-when-calls-are-missing", check_rest);
+  g_test_add_func ("/calls-reader/what-builds-on-a-fault-is-left-out", check_behind_fault);
   g_test_add_func ("/calls-reader/differences-add-up", check_sums);
   g_test_add_func ("/calls-reader/a-sum-so-far-replaces-what-came-before", check_sum_so_far);
   g_test_add_func ("/calls-reader/a-file-that-is-missing-is-noticed", check_gap);
