@@ -55,6 +55,15 @@ typedef struct
   gint64 pid;
 } CallsCommand;
 
+static void
+calls_command_clear (CallsCommand *self)
+{
+  g_free (self->function);
+  g_free (self->other);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CallsCommand, calls_command_clear)
+
 static gboolean
 parse_sort (const char *name, const char *value, gpointer user_data, GError **error)
 {
@@ -827,19 +836,15 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
 int
 sonde_cmd_calls (int argc, char **argv)
 {
-  CallsCommand command = { .n_rows = DEFAULT_ROWS, .pid = -1, .folded = FOLDED_NONE };
+  g_auto (CallsCommand) command = { .n_rows = DEFAULT_ROWS, .pid = -1, .folded = FOLDED_NONE };
   g_autoptr (SondeCalls) calls = NULL;
   g_autoptr (SondeCalls) other = NULL;
-  g_autofree char *other_path = NULL;
   guint n_views;
   g_autoptr (GString) out = g_string_new (NULL);
-  g_autofree char *function = NULL;
   gboolean is_right = TRUE;
 
   if (!parse_options (&command, &argc, &argv))
     return 1;
-  function = command.function;
-  other_path = command.other;
   n_views = command.paths + (command.function != NULL) + (command.other != NULL)
             + (command.folded != FOLDED_NONE);
   if (argc != 2)
