@@ -82,7 +82,7 @@ def main():
     def record(user, name, *arguments):
         return Recording(service, sondectl, user, folders[user], name, '-p', str(targets[user]), *arguments)
 
-    other = record(modest, 'other.syscap', '-F', '10')
+    other = record(modest, 'other.syscap', '-F', '1')  # within the budget of any build
     root = record(0, 'root.syscap', *DEAREST)
     recordings = [record(greedy, f'{i}.syscap', *DEAREST) for i in range(N_SESSIONS)]
     with service.case('sessions over the budget of their user record nothing for a while'):
