@@ -23,7 +23,8 @@ typedef struct
   uint64_t nested;
   uint64_t min_ticks;
   uint64_t max_ticks;
-  uint32_t owner; /* a node; 0: none yet */
+  uint64_t in_buckets; /* of @timed: a call's bucket is written behind it */
+  uint32_t owner;      /* a node; 0: none yet */
   uint32_t octaves[SONDE_TRIE_N_OCTAVES];
 } Timing;
 
@@ -286,7 +287,12 @@ check_owner (SondeTrieReader *self, uint32_t *owner, uint32_t wanted)
 }
 
 static int
-take_octave (SondeTrieReader *self, uint32_t slot, uint32_t timing_line, uint32_t line, uint32_t at)
+take_octave (SondeTrieReader *self,
+             uint32_t slot,
+             Timing *timing,
+             uint32_t timing_line,
+             uint32_t line,
+             uint32_t at)
 {
   const SondeTrieOctave *shared
       = (const void *) (self->base + (size_t) line * SONDE_TRIE_LINE_BYTES);
@@ -303,6 +309,7 @@ take_octave (SondeTrieReader *self, uint32_t slot, uint32_t timing_line, uint32_
 
       octave->last[i] = value;
       octave->sums[i] += growth;
+      timing->in_buckets += growth;
       self->times.buckets[at * SONDE_TRIE_N_BUCKETS + i] = growth;
     }
   return r;
@@ -329,7 +336,7 @@ take_octaves (SondeTrieReader *self,
                   SONDE_TRIE_N_BUCKETS * sizeof *self->times.buckets);
           continue;
         }
-      r = take_octave (self, slot, timing_line, line, i);
+      r = take_octave (self, slot, timing, timing_line, line, i);
       if (r == 0)
         timing->octaves[i] = line;
     }
@@ -344,7 +351,7 @@ take_timing (SondeTrieReader *self, uint32_t number, Node *node, uint32_t slot, 
       = (const void *) (self->base + (size_t) line * SONDE_TRIE_LINE_BYTES);
   SondeTrieTimes *times = &self->times;
   Timing *timing;
-  uint64_t timed;
+  uint64_t timed, in_buckets;
   int r = 0;
 
   if (node->timing != 0 && node->timing != line)
@@ -358,7 +365,8 @@ take_timing (SondeTrieReader *self, uint32_t number, Node *node, uint32_t slot, 
   node->timing = line;
 
   timed = sonde_ring_load_acquire (&shared->timed);
-  if (timed == timing->timed)
+  in_buckets = timing->in_buckets;
+  if (timed == timing->timed && in_buckets == timed)
     return 0;
   if (timed < timing->timed)
     return fail (self, SONDE_TRIE_FAULT_BACKWARDS);
@@ -372,7 +380,9 @@ take_timing (SondeTrieReader *self, uint32_t number, Node *node, uint32_t slot, 
   times->min_ticks = timing->min_ticks = sonde_ring_load_relaxed (&shared->min_ticks);
   times->max_ticks = timing->max_ticks = sonde_ring_load_relaxed (&shared->max_ticks);
   r = take_octaves (self, shared, timing, line, slot);
-  return r < 0 ? r : 1;
+  if (r < 0)
+    return r;
+  return times->timed > 0 || timing->in_buckets != in_buckets;
 }
 
 /* --- nodes --- */

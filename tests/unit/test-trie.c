@@ -948,39 +948,70 @@ a_turn_is_bounded_and_goes_on (void)
   g_assert_cmpuint (all.in_buckets, ==, sum.in_buckets);
 }
 
+/* The bucket of the only call, which took 100 ticks. */
+static guint32 *
+find_bucket (const SondeTrieMemory *memory)
+{
+  for (guint32 i = 0; i < memory->geometry.max_slabs; i++)
+    {
+      guint8 *slab = memory->base + memory->geometry.slabs_at * 64u + i * SONDE_TRIE_SLAB_BYTES;
+
+      if (((SondeTrieSlab *) (gpointer) slab)->kind == SONDE_TRIE_OCTAVES)
+        return &((SondeTrieOctave *) (gpointer) (slab + 64))
+                    ->buckets[sonde_trie_bucket (100) % 16];
+    }
+  g_assert_not_reached ();
+}
+
+static void
+call_for_100 (SondeTrieWriter *writer)
+{
+  sonde_trie_enter (writer, 'a', SP (1));
+  ticks += 100;
+  sonde_trie_exit (writer, SP (1));
+}
+
 static void
 buckets_may_come_round (void)
 {
   g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_EXACT);
   SondeTrieWriter *writer = trie_fixture_take (trie, 1);
   SondeTrieMemory mapped;
-  guint32 *bucket = NULL;
+  guint32 *bucket;
   Wanted got;
 
   g_assert_cmpint (sonde_trie_memory_map (trie->fd, &mapped), ==, 0);
-  sonde_trie_enter (writer, 'a', SP (1));
-  ticks += 100;
-  sonde_trie_exit (writer, SP (1));
-  for (guint32 i = 0; i < mapped.geometry.max_slabs && bucket == NULL; i++)
-    {
-      guint8 *slab = mapped.base + mapped.geometry.slabs_at * 64u + i * SONDE_TRIE_SLAB_BYTES;
-
-      if (((SondeTrieSlab *) (gpointer) slab)->kind == SONDE_TRIE_OCTAVES)
-        bucket
-            = &((SondeTrieOctave *) (gpointer) (slab + 64))->buckets[sonde_trie_bucket (100) % 16];
-    }
-  g_assert_nonnull (bucket);
+  call_for_100 (writer);
+  bucket = find_bucket (&mapped);
   g_assert_cmpuint (*bucket, ==, 1);
   *bucket = G_MAXUINT32 - 4;
   trie_fixture_count (trie);
   for (guint i = 0; i < 10; i++)
-    {
-      sonde_trie_enter (writer, 'a', SP (1));
-      ticks += 100;
-      sonde_trie_exit (writer, SP (1));
-    }
+    call_for_100 (writer);
   got = read_times (trie, 'a');
   g_assert_cmpuint (got.times.buckets[sonde_trie_bucket (100)], ==, (guint64) G_MAXUINT32 - 4 + 10);
+  sonde_trie_memory_unmap (&mapped);
+}
+
+/* A call is in @timed before it is in its bucket, and the reader may look between the two. */
+static void
+the_bucket_of_a_last_call_is_not_missed (void)
+{
+  g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_EXACT);
+  SondeTrieWriter *writer = trie_fixture_take (trie, 1);
+  SondeTrieMemory mapped;
+  guint32 *bucket;
+  Wanted got;
+
+  g_assert_cmpint (sonde_trie_memory_map (trie->fd, &mapped), ==, 0);
+  call_for_100 (writer);
+  bucket = find_bucket (&mapped);
+  *bucket = 0;
+  trie_fixture_count (trie);
+  *bucket = 1;
+  got = read_times (trie, 'a');
+  g_assert_cmpuint (got.times.timed, ==, 1);
+  g_assert_cmpuint (got.times.buckets[sonde_trie_bucket (100)], ==, 1);
   sonde_trie_memory_unmap (&mapped);
 }
 
@@ -1357,6 +1388,8 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/hooks-are-timed-themselves", hooks_are_timed_themselves);
   g_test_add_func ("/trie/a-turn-is-bounded-and-goes-on", a_turn_is_bounded_and_goes_on);
   g_test_add_func ("/trie/buckets-may-come-round", buckets_may_come_round);
+  g_test_add_func ("/trie/the-bucket-of-a-last-call-is-not-missed",
+                   the_bucket_of_a_last_call_is_not_missed);
   g_test_add_func ("/trie/last-words-are-the-path", last_words_are_the_path);
 
   return g_test_run ();
