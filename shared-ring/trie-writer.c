@@ -33,6 +33,22 @@ is_left_out (const SondeTrieWriter *self, uint64_t function)
   return true;
 }
 
+/* The same of a function that the user does not want. Asked where hooks say whose exit it is:
+ * others are not called for such functions. */
+HOT bool
+is_unwanted (const SondeTrieWriter *self, uint64_t function)
+{
+  SondeTrie *trie = self->trie;
+  uint64_t verdict;
+
+  if (LIKELY (trie->user.is_wanted == NULL))
+    return false;
+  verdict = sonde_ring_load_relaxed (&trie->verdicts[verdict_hash (function)]);
+  if (LIKELY ((verdict & ~IS_UNWANTED) == function))
+    return (verdict & IS_UNWANTED) != 0;
+  return sonde_trie_context_is_unwanted (trie, function);
+}
+
 /* --- frames --- */
 
 HOT SondeTrieFrame *
@@ -131,6 +147,8 @@ record (SondeTrieWriter *self, SondeTrieFrame *frame, uint64_t end_ticks)
   const uint64_t weight = frame->weight;
   SondeTrieFrame *caller;
 
+  if (UNLIKELY (ticks > self->slow_from))
+    sonde_trie_context_note_slow (self, frame, ticks);
   if (bucket == NULL)
     {
       grow (&self->slot->lost_timings, 1);
@@ -249,7 +267,8 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     sonde_trie_context_take_epoch (self);
   if (UNLIKELY (self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)))
     sonde_trie_context_take_left_out (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)
+                || (is_within && is_unwanted (self, function))))
     goto out;
 
   calls = self->slot->calls + 1;
@@ -356,7 +375,9 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     return;
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || (is_within && is_left_out (self, function))))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF
+                || (is_within
+                    && (is_left_out (self, function) || is_unwanted (self, function)))))
     goto out;
   if (UNLIKELY (sp - self->stack_lo >= self->stack_bytes)
       && !sonde_trie_context_switch_stack (self, sp))

@@ -14,6 +14,7 @@
 
 #include "shared-ring/collector/beacon-watch.h"
 #include "shared-ring/collector/control-link.h"
+#include "shared-ring/collector/tracer/function-filter.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
 #include "shared-ring/ring-atomic.h"
 
@@ -118,6 +119,13 @@ find_stack (uint64_t sp, SondeTrieRange *range)
   return !sonde_ring_load_relaxed (&is_confined) && sonde_stack_finder_find (sp, range);
 }
 
+/* The same: symbols are read by system calls. */
+static int
+is_wanted (uint64_t function)
+{
+  return sonde_function_filter_wants (function, !sonde_ring_load_relaxed (&is_confined));
+}
+
 /* Its owner is whoever is first: a region is of one process. All threads begin anew in it. */
 static int
 take_region (int fd)
@@ -126,11 +134,16 @@ take_region (int fd)
   SondeTrieMemory memory;
   SondeTrie *taken;
   uint32_t nobody = 0;
+  size_t filter_bytes;
   int r = sonde_trie_memory_map (fd, &memory);
 
   if (r < 0)
     return r;
   user.read_clock = has_counter () ? NULL : read_nanoseconds;
+  filter_bytes = sonde_ring_load_relaxed (&memory.header->filter_bytes);
+  if (filter_bytes > 0)
+    user.is_wanted = is_wanted;
+  sonde_function_filter_set (memory.header->filter, filter_bytes);
   sonde_ring_store_relaxed (
       &memory.header->clock,
       (uint32_t) (user.read_clock == NULL ? SONDE_TRIE_COUNTER : SONDE_TRIE_NANOSECONDS));
