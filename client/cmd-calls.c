@@ -16,6 +16,7 @@
 #define BAR_WIDTH    50u
 #define MAX_WORDS    8u
 #define MAX_LEFT_OUT 8u
+#define MAX_SLOW     10u
 #define MAX_FOLDED   (1u << 26) /* functions of stacks, in all */
 /* Percentiles of fewer timed calls beyond them are marked. */
 #define FEW_CALLS 10.0
@@ -128,6 +129,7 @@ read_calls (const char *path, const CallsCommand *command)
       return NULL;
     }
   calls = sonde_calls_new ((gint32) CLAMP (command->pid, -1, G_MAXINT32));
+  calls->start_ns = sonde_capture_file_header (file)->time_ns;
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_calls_add_frame (calls, frame);
   if (error != NULL)
@@ -291,10 +293,33 @@ append_head (GString *out, const SondeCalls *calls)
     }
 }
 
+/* The slowest first. */
+static void
+append_slow (GString *out, const SondeCalls *calls)
+{
+  guint n = MIN (calls->slow->len, MAX_SLOW);
+  g_autofree char *all = sonde_text_plural (calls->n_slow, "slow call", "slow calls");
+
+  if (n == 0)
+    return;
+  g_string_append_printf (out, "\n%s%s\n        at       took  path\n", all,
+                          n < calls->n_slow ? ", of which the slowest" : "");
+  for (guint i = 0; i < n; i++)
+    {
+      const SondeCallsSlow *slow = &g_array_index (calls->slow, SondeCallsSlow, i);
+      g_autofree char *took = dup_time ((double) slow->duration_ns);
+
+      g_string_append_printf (out, "%8.3f s   %8s  %s\n",
+                              (double) (slow->begin_ns - calls->start_ns) / 1e9, took, slow->path);
+    }
+}
+
 static void
 append_foot (GString *out, const SondeCalls *calls)
 {
   guint n_words = 0;
+
+  append_slow (out, calls);
 
   for (guint i = 0; i < sonde_calls_reader_n_programs (calls->reader); i++)
     {
@@ -826,6 +851,20 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
                              sonde_calls_reader_program (calls->reader, node->program)->pid);
       sonde_json_add_text (&json, "name", sonde_calls_function (calls, node->function)->name);
       add_sum (&json, &node->sum);
+      sonde_json_end_object (&json);
+    }
+  sonde_json_end_array (&json);
+  sonde_json_add_number (&json, "slow_calls", (gint64) calls->n_slow);
+  sonde_json_begin_array (&json, "slowest");
+  for (guint i = 0; i < calls->slow->len; i++)
+    {
+      const SondeCallsSlow *slow = &g_array_index (calls->slow, SondeCallsSlow, i);
+
+      sonde_json_begin_object (&json, NULL);
+      sonde_json_add_number (&json, "pid", slow->pid);
+      sonde_json_add_number (&json, "begin_ns", slow->begin_ns - calls->start_ns);
+      sonde_json_add_number (&json, "duration_ns", slow->duration_ns);
+      sonde_json_add_text (&json, "path", slow->path);
       sonde_json_end_object (&json);
     }
   sonde_json_end_array (&json);

@@ -345,8 +345,8 @@ sonde_trie_context_note_slow (SondeTrieWriter *self, const SondeTrieFrame *frame
     }
   /* The reader knows by @n_used whether an entry is being replaced. */
   sonde_ring_full_fence ();
-  call = (SondeTrieSlowCall *) (void *) (ring->slab + 1)
-         + ring->n_used % SONDE_TRIE_SLAB_SLOW_CALLS;
+  call
+      = (SondeTrieSlowCall *) (void *) (ring->slab + 1) + ring->n_used % SONDE_TRIE_SLAB_SLOW_CALLS;
   sonde_ring_store_relaxed (&call->start_ticks, frame->start_ticks);
   sonde_ring_store_relaxed (&call->ticks, ticks);
   sonde_ring_store_relaxed (&call->node, frame->node);

@@ -34,7 +34,8 @@
 
 #define MEAN_SHIFT 3
 
-/* Of functions, by their hash, whether the user wants them; another one with that hash replaces it. */
+/* Of functions, by their hash, whether the user wants them; another one with that hash replaces it.
+ */
 #define VERDICT_BITS 12
 #define N_VERDICTS   (1u << VERDICT_BITS)
 
@@ -104,7 +105,7 @@ struct SondeTrie
   SondeTrieUser user;
   size_t size_bytes;             /* of this struct */
   uint64_t verdicts[N_VERDICTS]; /* of all threads; 0: none */
-  SondeTrieWriter *writers[]; /* by slot */
+  SondeTrieWriter *writers[];    /* by slot */
 };
 
 HOT void *
@@ -215,9 +216,8 @@ bool sonde_trie_context_switch_stack (SondeTrieWriter *self, uint64_t sp);
 bool sonde_trie_context_is_unwanted (SondeTrie *trie, uint64_t function);
 
 /* A call of the top frame's took long. */
-void sonde_trie_context_note_slow (SondeTrieWriter *self,
-                                   const SondeTrieFrame *frame,
-                                   uint64_t ticks);
+void
+sonde_trie_context_note_slow (SondeTrieWriter *self, const SondeTrieFrame *frame, uint64_t ticks);
 
 uint32_t sonde_trie_context_draw_gap (SondeTrieWriter *self);
 void sonde_trie_context_take_epoch (SondeTrieWriter *self);

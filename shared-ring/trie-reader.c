@@ -170,8 +170,7 @@ look_at (SondeTrieReader *self, uint32_t i)
     return 0;
   if (slot >= self->geometry.max_slots || (slab->kind != SONDE_TRIE_NO_SLAB && slot != slab->slot))
     return fail (self, SONDE_TRIE_FAULT_SLOT);
-  if (n_used > kinds[kind].capacity
-      || (n_used < slab->n_used && kind != SONDE_TRIE_SLOW_CALLS))
+  if (n_used > kinds[kind].capacity || (n_used < slab->n_used && kind != SONDE_TRIE_SLOW_CALLS))
     return fail (self, SONDE_TRIE_FAULT_USED);
 
   if (slab->entries == NULL && kinds[kind].size_bytes > 0)
@@ -549,10 +548,7 @@ is_still_there (const SondeTrieSlab *shared, uint32_t number)
 /* Those of one ring, oldest first. One of a node that was not told of yet remains. Returns: how
  * many were replaced before they were read */
 static uint32_t
-take_slow_calls (SondeTrieReader *self,
-                 uint32_t i,
-                 SondeTrieSlowCallback callback,
-                 void *user_data)
+take_slow_calls (SondeTrieReader *self, uint32_t i, SondeTrieSlowCallback callback, void *user_data)
 {
   const SondeTrieSlab *shared = slab_at (self, i);
   const SondeTrieSlowCall *ring = (const void *) (shared + 1);

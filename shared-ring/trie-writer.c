@@ -376,8 +376,7 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
   if (UNLIKELY (self->mode == SONDE_TRIE_OFF
-                || (is_within
-                    && (is_left_out (self, function) || is_unwanted (self, function)))))
+                || (is_within && (is_left_out (self, function) || is_unwanted (self, function)))))
     goto out;
   if (UNLIKELY (sp - self->stack_lo >= self->stack_bytes)
       && !sonde_trie_context_switch_stack (self, sp))

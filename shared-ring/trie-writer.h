@@ -36,7 +36,8 @@ typedef struct
   /* NULL, or finds the stack that @sp is on: from hooks, also in signal handlers. False: unknown */
   bool (*find_stack) (uint64_t sp, SondeTrieRange *range);
   /* NULL: all are, or whether calls of a function are to be counted: 1 for good, 0 for good not, -1
-   * not now. From sonde_trie_enter_within() and sonde_trie_exit_within(), also in signal handlers */
+   * not now. From sonde_trie_enter_within() and sonde_trie_exit_within(), also in signal handlers
+   */
   int (*is_wanted) (uint64_t function);
 } SondeTrieUser;
 

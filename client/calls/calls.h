@@ -45,6 +45,17 @@ typedef struct
   SondeCallsSum sum;
 } SondeCallsNode;
 
+/* A call that took longer than trace-slow. */
+typedef struct
+{
+  gint32 pid;
+  gint64 begin_ns; /* CLOCK_MONOTONIC */
+  gint64 duration_ns;
+  char *path; /* escaped; functions from the outermost on, with " > " between */
+} SondeCallsSlow;
+
+#define SONDE_CALLS_MAX_SLOW 1000
+
 typedef struct
 {
   SondeCaptureModel *model;
@@ -52,10 +63,13 @@ typedef struct
   GPtrArray *locations; /* GArray of guint32 for each program: of its paths */
   guint32 location;     /* of the path that is told */
   gint32 pid;           /* whose calls are wanted; -1: all processes' */
+  gint64 start_ns;      /* of the capture; for who shows slow calls */
 
   SondeSymbolResolver *resolver;
-  GArray *rows;  /* SondeCallsRow, of each function that was called */
-  GArray *nodes; /* SondeCallsNode, of each path; parents first */
+  GArray *rows;   /* SondeCallsRow, of each function that was called */
+  GArray *nodes;  /* SondeCallsNode, of each path; parents first */
+  GArray *slow;   /* SondeCallsSlow: the SONDE_CALLS_MAX_SLOW slowest, from these on */
+  guint64 n_slow; /* of how many */
   guint64 account[SONDE_CALLS_N_ACCOUNTS];
   double hooks_ns;    /* what hooks took, as far as it is known */
   guint n_programs;   /* that are wanted */

@@ -24,6 +24,13 @@ outer (unsigned n)
     leaf (i);
 }
 
+/* As long as a slow call. */
+static KEPT void
+nap (void)
+{
+  usleep (20000);
+}
+
 /* Until it is killed. */
 static KEPT void
 stay (void)
@@ -34,7 +41,7 @@ stay (void)
     pause ();
 }
 
-/* callers N [fork | exec | stay] */
+/* callers N [fork | exec | nap | stay] */
 HIDDEN int
 main (int argc, char **argv)
 {
@@ -45,6 +52,8 @@ main (int argc, char **argv)
   outer (n);
   if (strcmp (then, "stay") == 0)
     stay ();
+  for (unsigned i = 0; i < 3 && strcmp (then, "nap") == 0; i++)
+    nap ();
   if (strcmp (then, "exec") == 0)
     {
       execl (argv[0], argv[0], "7", NULL);

@@ -158,6 +158,26 @@ def test_budget(system):
     check('leaf was left out by --trace-budget after' in shown, shown)
 
 
+def test_filter(system):
+    program, = system.trace('filter.syscap', 'auto', str(N_CALLS), '--trace-filter=leaf')
+    check(program.counts() == [(2, N_CALLS)], program.counts())
+    program, = system.trace('unfilter.syscap', 'exact', str(N_CALLS), '--trace-filter=!leaf', '--trace-filter=!libc*:*')
+    check(program.counts() == [(2, 1)], program.counts())
+    program, = system.trace('module.syscap', 'count', str(N_CALLS), '--trace-filter=*', '--trace-filter=!caller?:ou*r')
+    check(program.counts() == [(2, N_CALLS)], program.counts())
+
+
+def test_slow(system):
+    program, = system.trace('slow.syscap', 'auto', '10', 'nap', '--trace-slow=15000')
+    check(program.counts() == [(2, 1), (2, 3), (3, 10)], program.counts())
+    shown = json.loads(system.sondectl('calls', '--json', system.path('slow.syscap')))
+    check(shown['slow_calls'] == 3 and [call['path'] for call in shown['slowest']] == ['nap'] * 3, shown)
+    for call in shown['slowest']:
+        check(20_000_000 <= call['duration_ns'] and 0 < call['begin_ns'], call)
+    table = system.sondectl('calls', system.path('slow.syscap'))
+    check(re.search(r'^3 slow calls$', table, re.M) and re.search(r'^ +\d+\.\d{3} s +[\d.]+ m?s  nap$', table, re.M), table)
+
+
 def test_exec(system):
     programs = system.trace('exec.syscap', 'count', '1000', 'exec')
     check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 7)]], [program.counts() for program in programs])
@@ -181,11 +201,15 @@ def test_kill(system):
 
 
 def main():
-    system = Callers(5)
+    system = Callers(7)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
     with system.case('above a budget what is called most is counted no more'):
         test_budget(system)
+    with system.case('functions are counted that a filter names, and no other'):
+        test_filter(system)
+    with system.case('slow calls are told one by one'):
+        test_slow(system)
     with system.case('a program that executes another one has calls of its own'):
         test_exec(system)
     with system.case('so has a child'):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The functions of this program, of libc, of a library that is loaded later, and of none, by lines of a filter. */
+/* The functions of this program, of libc, of a library that is loaded later, and of none, by lines
+ * of a filter. */
 #include <dlfcn.h>
 #include <glib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 /* Not called: only looked for. The third is "Shop::Cart::add(int)" to C++. */
 __attribute__ ((noinline)) void alpha_one (void);
 __attribute__ ((noinline)) void alpha_two (void);
-__attribute__ ((noinline)) void cart_add (void) __asm__ ("_ZN4Shop4Cart3addEi");
+__attribute__ ((noinline)) void cart_add (void) __asm__("_ZN4Shop4Cart3addEi");
 
 void
 alpha_one (void)
@@ -35,7 +36,8 @@ cart_add (void)
 typedef struct
 {
   const char *lines;
-  const char *wanted; /* of "1" alpha_one, "2" alpha_two, "+" cart_add, "m" malloc, "j" of no file */
+  const char
+      *wanted; /* of "1" alpha_one, "2" alpha_two, "+" cart_add, "m" malloc, "j" of no file */
 } Filter;
 
 static const Filter filters[] = {
@@ -78,8 +80,9 @@ lines_decide (void)
     char letter;
     guint64 address;
   } functions[] = {
-    { '1', ADDRESS (alpha_one) }, { '2', ADDRESS (alpha_two) }, { '+', ADDRESS (cart_add) },
-    { 'm', libc },                { 'j', ADDRESS (page) },
+    { '1', ADDRESS (alpha_one) }, { '2', ADDRESS (alpha_two) },
+    { '+', ADDRESS (cart_add) },  { 'm', libc },
+    { 'j', ADDRESS (page) },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (filters); i++)

@@ -1010,8 +1010,7 @@ find_bucket (const SondeTrieMemory *memory)
       guint8 *slab = memory->base + memory->geometry.slabs_at * 64u + i * SONDE_TRIE_SLAB_BYTES;
 
       if (((SondeTrieSlab *) (gpointer) slab)->kind == SONDE_TRIE_OCTAVES)
-        return &((SondeTrieOctave *) (gpointer) (slab + 64))
-                    ->buckets[sonde_trie_bucket (100) % 16];
+        return &((SondeTrieOctave *) (gpointer) (slab + 64))->buckets[sonde_trie_bucket (100) % 16];
     }
   g_assert_not_reached ();
 }

@@ -4,9 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "protocol/calls.h"
 #include "protocol/frame.h"
-
-#define GROUP "slow call"
 
 /* Of a MARK frame's text: what is further out is left out. */
 #define MAX_PATH_BYTES 4096
@@ -58,8 +57,8 @@ list_unnamed (SondeSlowCalls *self)
 {
   GArray *unnamed = g_array_new (FALSE, FALSE, sizeof (uint64_t));
   g_autoptr (GHashTable) seen = g_hash_table_new (NULL, NULL); /* paths */
-  guint room = SONDE_SLOW_CALLS_MAX_NAMES - MIN (g_hash_table_size (self->names),
-                                                 SONDE_SLOW_CALLS_MAX_NAMES);
+  guint room = SONDE_SLOW_CALLS_MAX_NAMES
+               - MIN (g_hash_table_size (self->names), SONDE_SLOW_CALLS_MAX_NAMES);
 
   for (guint i = 0; i < self->calls->len; i++)
     for (guint32 path = g_array_index (self->calls, SondeSlowCall, i).path;
@@ -90,9 +89,9 @@ name_functions (SondeSlowCalls *self, gint64 now_ns)
                             unnamed->len, names);
   for (guint i = 0; i < unnamed->len; i++)
     if (names[i] != NULL)
-      g_hash_table_replace (
-          self->names, g_memdup2 (&g_array_index (unnamed, uint64_t, i), sizeof (uint64_t)),
-          names[i]);
+      g_hash_table_replace (self->names,
+                            g_memdup2 (&g_array_index (unnamed, uint64_t, i), sizeof (uint64_t)),
+                            names[i]);
 }
 
 static void
@@ -181,7 +180,7 @@ sonde_slow_calls_tell (SondeSlowCalls *self)
       mark->frame.pid = self->inferior->pid;
       mark->frame.time_ns = call->begin_ns;
       mark->duration_ns = call->duration_ns;
-      copy_text (mark->group, sizeof mark->group, GROUP);
+      copy_text (mark->group, sizeof mark->group, SONDE_CALLS_SLOW_GROUP);
       write_name (self, name, sonde_call_paths_at (self->paths, call->path)->function);
       copy_text (mark->name, sizeof mark->name, name->str);
       memcpy (mark->message, path, strlen (path) + 1);

@@ -21,6 +21,6 @@
  * hooks that read symbols, so it is not for those of signal handlers. */
 void sonde_function_filter_set (const char *text, size_t n_bytes);
 
-/* From hooks, also in signal handlers. @may_read: make system calls. Returns: 1; 0: it is not; -1: it
- * is not known, as nobody may read symbols, or another thread does */
+/* From hooks, also in signal handlers. @may_read: make system calls. Returns: 1; 0: it is not; -1:
+ * it is not known, as nobody may read symbols, or another thread does */
 int sonde_function_filter_wants (uint64_t function, bool may_read);

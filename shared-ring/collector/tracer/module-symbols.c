@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MIN_PAGE_BYTES    4096u
-#define MAX_MAPS_BYTES    (1u << 20)
-#define MAX_SECTIONS      4096u
-#define MAX_SEGMENTS      128u
-#define MAX_TABLE_BYTES   (256u << 20)
-#define MAX_SYMBOLS       (4u << 20)
-#define DELETED           " (deleted)"
+#define MIN_PAGE_BYTES  4096u
+#define MAX_MAPS_BYTES  (1u << 20)
+#define MAX_SECTIONS    4096u
+#define MAX_SEGMENTS    128u
+#define MAX_TABLE_BYTES (256u << 20)
+#define MAX_SYMBOLS     (4u << 20)
+#define DELETED         " (deleted)"
 
 /* --- mappings --- */
 
@@ -133,8 +133,8 @@ copy_part (int fd, uint64_t offset, uint64_t size_bytes)
 
   if (size_bytes == 0 || size_bytes > MAX_TABLE_BYTES || offset > INT64_MAX - MAX_TABLE_BYTES)
     return (Copy){ 0 };
-  self.bytes = mmap (NULL, self.size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                     -1, 0);
+  self.bytes
+      = mmap (NULL, self.size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (self.bytes == MAP_FAILED)
     return (Copy){ 0 };
   while (n > 0 && n_read < self.size_bytes)
@@ -173,8 +173,7 @@ find_bias (int fd, const ElfW (Ehdr) * header, const SondeCodeMapping *mapping, 
 }
 
 /* Returns: NULL: there is neither */
-static const ElfW (Shdr) *
-find_table (const ElfW (Shdr) *sections, size_t n_sections)
+static const ElfW (Shdr) * find_table (const ElfW (Shdr) * sections, size_t n_sections)
 {
   const ElfW (Shdr) *found = NULL;
 
@@ -210,10 +209,7 @@ tell_symbols (const Copy *symbols,
 }
 
 static void
-read_tables (int fd,
-             const SondeCodeMapping *mapping,
-             SondeSymbolCallback callback,
-             void *user_data)
+read_tables (int fd, const SondeCodeMapping *mapping, SondeSymbolCallback callback, void *user_data)
 {
   Copy sections = { 0 }, symbols = { 0 }, strings = { 0 };
   const ElfW (Shdr) *table = NULL;
