@@ -132,6 +132,7 @@ take_region (int fd)
 {
   SondeTrieUser user = { .find_stack = find_stack };
   SondeTrieMemory memory;
+  SondeTrieHeader *mapped;
   SondeTrie *taken;
   uint32_t nobody = 0;
   size_t filter_bytes;
@@ -139,15 +140,16 @@ take_region (int fd)
 
   if (r < 0)
     return r;
+  mapped = memory.header;
   user.read_clock = has_counter () ? NULL : read_nanoseconds;
   filter_bytes = sonde_ring_load_relaxed (&memory.header->filter_bytes);
   if (filter_bytes > 0)
     user.is_wanted = is_wanted;
   sonde_function_filter_set (memory.header->filter, filter_bytes);
   sonde_ring_store_relaxed (
-      &memory.header->clock,
+      &mapped->clock,
       (uint32_t) (user.read_clock == NULL ? SONDE_TRIE_COUNTER : SONDE_TRIE_NANOSECONDS));
-  r = __atomic_compare_exchange_n (&memory.header->owner, &nobody, (uint32_t) getpid (), false,
+  r = __atomic_compare_exchange_n (&mapped->owner, &nobody, (uint32_t) getpid (), false,
                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
           ? sonde_trie_new (&memory, &user, &taken)
           : -EBUSY;
@@ -159,7 +161,7 @@ take_region (int fd)
   if (n_regions++ > 0)
     sonde_fork_guard_renew ();
   trie = taken;
-  header = memory.header;
+  header = mapped;
   generation = sonde_fork_guard_generation ();
   return 0;
 }
