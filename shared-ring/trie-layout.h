@@ -194,6 +194,8 @@ typedef struct
   uint32_t buckets[SONDE_TRIE_N_BUCKETS]; /* modulo 2^32 */
 } SondeTrieOctave;
 
+/* Of one that stood before its thread was traced @sp is 0, @start_ticks is where on the stack its
+ * return address is, and @children_ticks the stack pointer in it. */
 typedef struct
 {
   uint64_t sp;

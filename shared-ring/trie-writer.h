@@ -86,5 +86,24 @@ void sonde_trie_exit (SondeTrieWriter *self, uint64_t sp);
 void sonde_trie_enter_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site);
 void sonde_trie_exit_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site);
 
+/* A call that had begun before the thread had its writer. */
+typedef struct
+{
+  uint64_t function;
+  uint64_t site;  /* where it returns to */
+  uint64_t place; /* where that address is, on the stack; 0: not known */
+  uint64_t sp;    /* in the function, as sonde_trie_enter_within() has it */
+} SondeTrieStanding;
+
+/**
+ * sonde_trie_seed:
+ * @calls: of the stack that sonde_trie_take_writer() was told, the outermost first; as many are
+ *   taken as a slab has room for
+ *
+ * Before the first call of a thread: where it is. These are not counted, nor are they timed.
+ * Whether such a call has returned is told by the stack, as its function may have no hook.
+ */
+void sonde_trie_seed (SondeTrieWriter *self, const SondeTrieStanding *calls, size_t n_calls);
+
 /* The program goes on at @sp: all calls above (lower) are over. */
 void sonde_trie_unwind (SondeTrieWriter *self, uint64_t sp);

@@ -31,6 +31,22 @@ nap (void)
   usleep (20000);
 }
 
+/* "work N SIZE": outer (N), as often as it is asked for. */
+static KEPT void
+serve (void)
+{
+  char line[64];
+  unsigned n;
+
+  while (fgets (line, sizeof line, stdin) != NULL)
+    {
+      if (sscanf (line, "work %u", &n) == 1)
+        outer (n);
+      puts ("ok");
+      fflush (stdout);
+    }
+}
+
 /* Until it is killed. */
 static KEPT void
 stay (void)
@@ -41,7 +57,7 @@ stay (void)
     pause ();
 }
 
-/* callers N [fork | exec | nap | stay] */
+/* callers N [fork | exec | nap | serve | serve-closed | stay] */
 HIDDEN int
 main (int argc, char **argv)
 {
@@ -52,6 +68,10 @@ main (int argc, char **argv)
   outer (n);
   if (strcmp (then, "stay") == 0)
     stay ();
+  if (strcmp (then, "serve-closed") == 0)
+    closefrom (STDERR_FILENO + 1);
+  if (strncmp (then, "serve", strlen ("serve")) == 0)
+    serve ();
   for (unsigned i = 0; i < 3 && strcmp (then, "nap") == 0; i++)
     nap ();
   if (strcmp (then, "exec") == 0)

@@ -639,6 +639,79 @@ many_are_left_out (void)
   g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
 }
 
+/* Words of a stack, of which calls that stand have their return addresses in some. */
+#define N_WORDS 64
+
+static void
+calls_that_stand_begin_a_path (void)
+{
+  for (guint mode = SONDE_TRIE_COUNT; mode <= SONDE_TRIE_EXACT; mode++)
+    {
+      g_autoptr (TrieFixture) trie = make (MIB, (SondeTrieMode) mode);
+      guint64 stack[N_WORDS] = { [60] = 1, [50] = 2, [40] = 3 };
+      const SondeTrieRange range = { GPOINTER_TO_SIZE (stack), sizeof stack };
+      const guint64 base = GPOINTER_TO_SIZE (stack);
+      const SondeTrieStanding standing[] = {
+        { 'm', 1, base + 8 * 60, base + 8 * 51 },
+        { 'u', 2, base + 8 * 50, base + 8 * 41 },
+        { 'v', 3, base + 8 * 40, base + 8 * 31 },
+      };
+      SondeTrieWriter *writer = sonde_trie_take_writer (trie->trie, 1, &range);
+
+      sonde_trie_seed (writer, standing, G_N_ELEMENTS (standing));
+      for (guint i = 0; i < 20; i++)
+        {
+          sonde_trie_enter_within (writer, 'a', base + 8 * 20, 4);
+          sonde_trie_exit_within (writer, 'a', base + 8 * 20, 4);
+        }
+      /* Has a hook, and returns. */
+      sonde_trie_exit_within (writer, 'v', base + 8 * 31, 3);
+      sonde_trie_enter_within (writer, 'b', base + 8 * 30, 5);
+      sonde_trie_exit_within (writer, 'b', base + 8 * 30, 5);
+      /* Has none; its caller calls another one, deeper than it was itself. */
+      stack[50] = 7;
+      sonde_trie_enter_within (writer, 'c', base + 8 * 30, 7);
+      sonde_trie_exit_within (writer, 'c', base + 8 * 30, 7);
+      sonde_trie_exit_within (writer, 'm', base + 8 * 51, 1);
+      sonde_trie_enter_within (writer, 'd', base + 8 * 30, 8);
+      sonde_trie_exit_within (writer, 'd', base + 8 * 30, 8);
+      trie_fixture_assert_text (trie, "d 1\nm c 1\nm u b 1\nm u v a 20");
+      g_assert_cmpuint (trie_fixture_count (trie).calls, ==, 23);
+      g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+      g_assert_cmpuint (trie_fixture_count (trie).resynced, ==, 0);
+    }
+}
+
+/* The same where hooks say where the return address is, and a longjmp() ends one. */
+static void
+calls_that_stand_end_by_their_stack (void)
+{
+  g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_AUTO);
+  guint64 stack[N_WORDS] = { [60] = 1, [50] = 2, [40] = 3 };
+  const guint64 base = GPOINTER_TO_SIZE (stack);
+  const SondeTrieRange range = { base, sizeof stack };
+  const SondeTrieStanding standing[] = {
+    { 'm', 1, base + 8 * 60, base + 8 * 51 },
+    { 'u', 2, base + 8 * 50, base + 8 * 41 },
+    { 'v', 3, base + 8 * 40, base + 8 * 31 },
+    { 0, 4, base + 8 * 30, base + 8 * 21 }, /* nobody knows what */
+  };
+  SondeTrieWriter *writer = sonde_trie_take_writer (trie->trie, 1, &range);
+
+  sonde_trie_seed (writer, standing, G_N_ELEMENTS (standing));
+  sonde_trie_enter (writer, 'a', base + 8 * 20);
+  sonde_trie_exit (writer, base + 8 * 20);
+  sonde_trie_exit (writer, base + 8 * 40);
+  sonde_trie_enter (writer, 'b', base + 8 * 40);
+  sonde_trie_exit (writer, base + 8 * 40);
+  sonde_trie_unwind (writer, base + 8 * 51);
+  sonde_trie_enter (writer, 'c', base + 8 * 50);
+  sonde_trie_exit (writer, base + 8 * 50);
+  sonde_trie_exit (writer, base + 8 * 60);
+  trie_fixture_assert_text (trie, "m c 1\nm u b 1\nm u v a 1");
+  g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+}
+
 static guint n_asked;
 
 /* Of 'b' it is known from the second time on. */
@@ -1514,6 +1587,9 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/another-wish-voids-the-stacks", another_wish_voids_the_stacks);
   g_test_add_func ("/trie/what-is-left-out-is-not-counted", what_is_left_out_is_not_counted);
   g_test_add_func ("/trie/many-are-left-out", many_are_left_out);
+  g_test_add_func ("/trie/calls-that-stand-begin-a-path", calls_that_stand_begin_a_path);
+  g_test_add_func ("/trie/calls-that-stand-end-by-their-stack",
+                   calls_that_stand_end_by_their_stack);
   g_test_add_func ("/trie/what-is-not-wanted-is-nobodys", what_is_not_wanted_is_nobodys);
   g_test_add_func ("/trie/gaps-have-their-mean", gaps_have_their_mean);
   g_test_add_func ("/trie/percentiles-are-those-of-the-calls", percentiles_are_those_of_the_calls);

@@ -153,16 +153,22 @@ read_clocks (gint64 *ns, guint64 *ticks)
     }
 }
 
-/* Of the region's clock, as its process says: a machine has one counter, which all read alike. 0:
- * not known */
+/* Of the region's clock, as its process says: a machine has one counter, which all read alike. In
+ * the session's first moment it waits until that can be known: what a program does at once is
+ * judged by it. 0: not known, for a clock that stands still */
 static guint64
 ticks_per_s (SondeCallTries *self, const Region *region)
 {
+  gint64 wait_ns;
+
   if (region->memory.header == NULL
       || sonde_ring_load_relaxed (&region->memory.header->clock) == SONDE_TRIE_NANOSECONDS)
     return 1000000000;
+  wait_ns = self->clock_ns + CLOCK_LEAST_NS - sonde_stream_now_ns ();
+  if (wait_ns > 0)
+    g_usleep ((gulong) wait_ns / 1000 + 1);
   read_clocks (&self->now_ns, &self->now_ticks);
-  if (self->now_ns - self->clock_ns < CLOCK_LEAST_NS || self->now_ticks <= self->clock_ticks)
+  if (self->now_ns <= self->clock_ns || self->now_ticks <= self->clock_ticks)
     return 0;
   return (guint64) ((double) (self->now_ticks - self->clock_ticks) * 1e9
                     / (double) (self->now_ns - self->clock_ns));

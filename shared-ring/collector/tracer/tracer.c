@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "shared-ring/collector/tracer/tracer.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,6 +9,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,8 +20,12 @@
 #include "shared-ring/collector/tracer/function-filter.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
 #include "shared-ring/ring-atomic.h"
+#include "unwind/self-unwinder.h"
 
 #define VARIABLE "SONDE_TRACE_FD"
+
+/* Calls that a thread's first path begins with. */
+#define MAX_STANDING 253u
 
 /* Of a process, one after the other: each stays mapped. */
 #define MAX_REGIONS 256
@@ -42,6 +49,7 @@ static uint32_t state;
 static uint32_t generation; /* that @trie is of */
 static uint32_t n_regions;
 static bool is_confined;
+static bool is_late; /* its threads may have been anywhere when they were first asked for */
 static bool is_watching;
 
 static uint64_t
@@ -218,6 +226,7 @@ follow_beacon (void)
     return;
   sonde_control_link_follow (SONDE_PRODUCER_TRACER);
   r = ask_for_region ();
+  is_late = is_late || r == 0;
   if (r == -ENODEV && before == TRACED)
     {
       sonde_ring_store_relaxed (&header->mode, (uint32_t) SONDE_TRIE_OFF);
@@ -276,10 +285,72 @@ begin_child (void)
     {
       generation = sonde_fork_guard_generation ();
       n_regions = 0;
+      is_late = true;
       begin_process (false);
     }
   pthread_sigmask (SIG_SETMASK, &unblocked, NULL);
   errno = saved_errno;
+}
+
+/* --- where a thread is --- */
+
+/* What is read of a stack before it is told. */
+typedef struct
+{
+  SondeStandingCall found[MAX_STANDING]; /* innermost first */
+  SondeTrieStanding told[MAX_STANDING];  /* outermost first */
+} Standing;
+
+/* Of libc and the program's entry, which are above main() and a thread's first function. */
+static bool
+is_start (uint64_t function)
+{
+  struct dl_find_object object, libc;
+
+  return function == getauxval (AT_ENTRY)
+         || (_dl_find_object ((void *) (uintptr_t) function, &object) == 0
+             && _dl_find_object ((void *) (uintptr_t) getauxval, &libc) == 0
+             && object.dlfo_map_start == libc.dlfo_map_start);
+}
+
+/* Without those of hooks, which are below. */
+static size_t
+list_standing (SondeSelfUnwinder *unwinder, Standing *standing, uint64_t sp)
+{
+  const SondeCallSite site = SONDE_CALL_SITE ();
+  size_t n = sonde_self_unwinder_list (unwinder, &site, standing->found, MAX_STANDING);
+  size_t first = 0;
+  size_t n_told = 0;
+
+  while (first < n && (standing->found[first].sp < sp || standing->found[first].return_place == sp))
+    first++;
+  while (n > first && is_start (standing->found[n - 1].function))
+    n--;
+  for (; n > first; n--)
+    {
+      const SondeStandingCall *call = &standing->found[n - 1];
+
+      standing->told[n_told++] = (SondeTrieStanding){ .function = call->function,
+                                                      .site = call->returns_to,
+                                                      .place = call->return_place,
+                                                      .sp = call->sp };
+    }
+  return n_told;
+}
+
+/* So that its paths begin at main(), or at its first function. */
+static void
+seed (SondeTrieWriter *writer, uint64_t sp)
+{
+  SondeSelfUnwinder *unwinder = sonde_self_unwinder_new ();
+  Standing *standing
+      = mmap (NULL, sizeof *standing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  if (unwinder != NULL && standing != MAP_FAILED)
+    sonde_trie_seed (writer, standing->told, list_standing (unwinder, standing, sp));
+  if (standing != MAP_FAILED)
+    munmap (standing, sizeof *standing);
+  sonde_self_unwinder_free (unwinder);
 }
 
 SondeTrieWriter *
@@ -308,7 +379,11 @@ sonde_tracer_start_thread (uint64_t sp)
   self->generation = generation;
   /* Without it its end would not be noticed: then its trie stays its own. */
   if (self->writer != NULL)
-    pthread_setspecific (key, (void *) (uintptr_t) 1);
+    {
+      pthread_setspecific (key, (void *) (uintptr_t) 1);
+      if (is_late)
+        seed (self->writer, sp);
+    }
   sonde_ring_signal_fence ();
   if (self->writer != NULL)
     self->is_busy = 0;
