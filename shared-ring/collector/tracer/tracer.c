@@ -124,17 +124,19 @@ take_region (int fd)
 {
   SondeTrieUser user = { .find_stack = find_stack };
   SondeTrieMemory memory;
+  SondeTrieHeader *mapped;
   SondeTrie *taken;
   uint32_t nobody = 0;
   int r = sonde_trie_memory_map (fd, &memory);
 
   if (r < 0)
     return r;
+  mapped = memory.header;
   user.read_clock = has_counter () ? NULL : read_nanoseconds;
   sonde_ring_store_relaxed (
-      &memory.header->clock,
+      &mapped->clock,
       (uint32_t) (user.read_clock == NULL ? SONDE_TRIE_COUNTER : SONDE_TRIE_NANOSECONDS));
-  r = __atomic_compare_exchange_n (&memory.header->owner, &nobody, (uint32_t) getpid (), false,
+  r = __atomic_compare_exchange_n (&mapped->owner, &nobody, (uint32_t) getpid (), false,
                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
           ? sonde_trie_new (&memory, &user, &taken)
           : -EBUSY;
@@ -146,7 +148,7 @@ take_region (int fd)
   if (n_regions++ > 0)
     sonde_fork_guard_renew ();
   trie = taken;
-  header = memory.header;
+  header = mapped;
   generation = sonde_fork_guard_generation ();
   return 0;
 }
