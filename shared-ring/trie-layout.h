@@ -72,6 +72,18 @@ typedef enum
   SONDE_TRIE_NANOSECONDS = 2, /* of CLOCK_MONOTONIC */
 } SondeTrieClock;
 
+/* Why functions that could call hooks do not. */
+typedef enum
+{
+  SONDE_TRIE_NOT_REFUSED = 0,
+  SONDE_TRIE_REFUSED_MAP = 1,        /* what says where their places are cannot be */
+  SONDE_TRIE_REFUSED_CODE = 2,       /* other instructions are there */
+  SONDE_TRIE_REFUSED_PROTECTION = 3, /* the kernel lets nobody change code */
+  SONDE_TRIE_REFUSED_ROOM = 4,       /* no memory near enough */
+  SONDE_TRIE_REFUSED_FILE = 5,       /* it cannot be read, or is not the one that was loaded */
+  SONDE_TRIE_N_REFUSALS,
+} SondeTrieRefusal;
+
 typedef struct
 {
   uint64_t magic;
@@ -99,7 +111,12 @@ typedef struct
   uint64_t lost_threads; /* calls of threads that got no slot */
   uint32_t owner;        /* the pid, of its own, of the process that has taken the region */
   uint32_t clock;        /* SondeTrieClock, of that one */
-  uint64_t padding_3[5];
+  uint32_t n_functions;  /* whose beginnings are places that can be switched to call hooks ... */
+  uint32_t n_patched;    /* ... and that were, when calls were last wanted */
+  uint32_t n_refused;    /* places that could not be */
+  uint32_t refusal;      /* SondeTrieRefusal of the first of them */
+  uint32_t n_switches;   /* of all of them together; odd while they call hooks */
+  uint32_t padding_3[5];
 
   uint64_t left_out[SONDE_TRIE_MAX_LEFT_OUT]; /* of the maker: addresses of functions that are not
                                                  counted any more */
@@ -254,6 +271,8 @@ static_assert (offsetof (SondeTrieHeader, n_slots) == 128, "SondeTrieHeader.n_sl
 static_assert (offsetof (SondeTrieHeader, lost_threads) == 136,
                "SondeTrieHeader.lost_threads is misplaced");
 static_assert (offsetof (SondeTrieHeader, owner) == 144, "SondeTrieHeader.owner is misplaced");
+static_assert (offsetof (SondeTrieHeader, n_functions) == 152,
+               "SondeTrieHeader.n_functions is misplaced");
 static_assert (sizeof (SondeTrieSlot) == 128, "a slot is two lines");
 static_assert (offsetof (SondeTrieSlot, calls) == 24, "SondeTrieSlot.calls is misplaced");
 static_assert (offsetof (SondeTrieSlot, lost_stacks) == 96,

@@ -14,6 +14,8 @@
 
 #include "shared-ring/collector/beacon-watch.h"
 #include "shared-ring/collector/control-link.h"
+#include "shared-ring/collector/tracer/call-apart.h"
+#include "shared-ring/collector/tracer/sleds.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
 #include "shared-ring/ring-atomic.h"
 
@@ -44,12 +46,19 @@ static bool is_confined;
 static bool is_watching;
 
 static uint64_t
-read_nanoseconds (void)
+ask_clock (uint64_t nothing, uint64_t nothing_2)
 {
   struct timespec now;
 
   clock_gettime (CLOCK_MONOTONIC, &now);
   return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+/* A SondeTrieUser's. */
+static uint64_t
+read_nanoseconds (void)
+{
+  return sonde_sleds_are_there () ? sonde_call_apart (ask_clock, 0, 0) : ask_clock (0, 0);
 }
 
 /* Whether the kernel keeps its own time by the processor's counter, and lets us read that. */
@@ -107,15 +116,23 @@ sonde_tracer_confine (bool is_clockless)
 {
   sonde_ring_store_relaxed (&is_confined, true);
   sonde_control_link_confine ();
+  sonde_sleds_confine ();
   if (is_clockless)
     give_up ();
+}
+
+static uint64_t
+ask_for_stack (uint64_t sp, uint64_t range)
+{
+  return sonde_stack_finder_find (sp, (SondeTrieRange *) (uintptr_t) range);
 }
 
 /* A SondeTrieUser's. */
 static bool
 find_stack (uint64_t sp, SondeTrieRange *range)
 {
-  return !sonde_ring_load_relaxed (&is_confined) && sonde_stack_finder_find (sp, range);
+  return !sonde_ring_load_relaxed (&is_confined)
+         && sonde_call_apart (ask_for_stack, sp, (uintptr_t) range) != 0;
 }
 
 /* Its owner is whoever is first: a region is of one process. All threads begin anew in it. */
@@ -189,6 +206,7 @@ settle (uint32_t settled)
 {
   sonde_tracer_is_on = settled == TRACED;
   sonde_ring_store_release (&state, settled);
+  sonde_sleds_follow (settled == TRACED ? header : NULL);
 }
 
 /* By the thread that sleeps on the beacon. Where a session has gone, and could not say so, nobody
@@ -242,7 +260,10 @@ begin (void)
       if (sonde_fork_guard_init () < 0 || pthread_key_create (&key, end_thread) != 0)
         settle (UNTRACED);
       else
-        begin_process (true);
+        {
+          sonde_sleds_init ();
+          begin_process (true);
+        }
     }
   errno = saved_errno;
 }
