@@ -7,8 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#define KEPT   __attribute__ ((noinline))
+#define KEPT __attribute__ ((noinline))
+#ifdef __clang__
+#define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
+#else
 #define HIDDEN __attribute__ ((no_instrument_function))
+#endif
 
 static volatile unsigned work;
 static uint64_t n_calls;
