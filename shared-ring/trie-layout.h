@@ -72,18 +72,6 @@ typedef enum
   SONDE_TRIE_NANOSECONDS = 2, /* of CLOCK_MONOTONIC */
 } SondeTrieClock;
 
-/* Why functions that could call hooks do not. */
-typedef enum
-{
-  SONDE_TRIE_NOT_REFUSED = 0,
-  SONDE_TRIE_REFUSED_MAP = 1,        /* what says where their places are cannot be */
-  SONDE_TRIE_REFUSED_CODE = 2,       /* other instructions are there */
-  SONDE_TRIE_REFUSED_PROTECTION = 3, /* the kernel lets nobody change code */
-  SONDE_TRIE_REFUSED_ROOM = 4,       /* no memory near enough */
-  SONDE_TRIE_REFUSED_FILE = 5,       /* it cannot be read, or is not the one that was loaded */
-  SONDE_TRIE_N_REFUSALS,
-} SondeTrieRefusal;
-
 typedef struct
 {
   uint64_t magic;
@@ -114,7 +102,7 @@ typedef struct
   uint32_t n_functions;  /* whose beginnings are places that can be switched to call hooks ... */
   uint32_t n_patched;    /* ... and that were, when calls were last wanted */
   uint32_t n_refused;    /* places that could not be */
-  uint32_t refusal;      /* SondeTrieRefusal of the first of them */
+  uint32_t reason;       /* SondeCallsReason, of the first of them */
   uint32_t n_switches;   /* of all of them together; odd while they call hooks */
   uint32_t padding_3[5];
 

@@ -6,8 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEPT   __attribute__ ((noinline))
+#define KEPT __attribute__ ((noinline))
+#ifdef __clang__
+#define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
+#else
 #define HIDDEN __attribute__ ((no_instrument_function))
+#endif
 
 static volatile unsigned work;
 

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "protocol/calls.h"
 #include "shared-ring/ring-atomic.h"
 #include "tests/lib/trie-fixture.h"
 
@@ -383,7 +384,7 @@ code_that_stays_is_told (gconstpointer data)
       g_assert_cmpuint (made.counts.n_slots, ==, 0);
       g_assert_cmpuint (header->n_functions, >, 20);
       g_assert_cmpuint (header->n_refused, >, header->n_functions);
-      g_assert_cmpuint (header->refusal, ==, SONDE_TRIE_REFUSED_PROTECTION);
+      g_assert_cmpuint (header->reason, ==, SONDE_CALLS_REASON_PROTECTION);
     }
   clear_run (&made);
 }
@@ -445,7 +446,7 @@ maps_of_noise_do_no_harm (gconstpointer data)
       made = run (path, "calls", SONDE_TRIE_AUTO, MIB);
       g_assert_cmpuint (made.counts.calls, ==, made.counts.counted);
       g_assert_cmpuint (made.trie->memory.header->n_refused, <=, map_size / 32);
-      g_assert_cmpuint (made.trie->memory.header->refusal, <, SONDE_TRIE_N_REFUSALS);
+      g_assert_cmpuint (made.trie->memory.header->reason, <, SONDE_CALLS_N_REASONS);
       if (seed < 2)
         g_assert_cmpuint (made.trie->memory.header->n_refused, ==, map_size / 32);
       n_refused += made.trie->memory.header->n_refused;

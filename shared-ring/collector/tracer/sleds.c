@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "protocol/calls.h"
 #include "shared-ring/collector/quiet-thread.h"
 #include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/sled-map.h"
@@ -61,10 +62,10 @@ typedef struct
 
 typedef struct
 {
-  uint32_t n_functions;     /* with a sled where they begin */
-  uint32_t n_patched;       /* of these, with one that is on */
-  uint32_t n_refused;       /* sleds, or what stands for an unknown number of them */
-  SondeTrieRefusal refusal; /* of the first */
+  uint32_t n_functions;    /* with a sled where they begin */
+  uint32_t n_patched;      /* of these, with one that is on */
+  uint32_t n_refused;      /* sleds, or what stands for an unknown number of them */
+  SondeCallsReason reason; /* of the first */
 } Counts;
 
 static struct
@@ -113,11 +114,11 @@ write_jumps (uint8_t *page)
     }
 }
 
-static SondeTrieRefusal
-refusal_of (int error)
+static SondeCallsReason
+reason_for (int error)
 {
-  return error == EACCES || error == EPERM ? SONDE_TRIE_REFUSED_PROTECTION
-                                           : SONDE_TRIE_REFUSED_ROOM;
+  return error == EACCES || error == EPERM ? SONDE_CALLS_REASON_PROTECTION
+                                           : SONDE_CALLS_REASON_ROOM;
 }
 
 /* Returns: NULL: the place is taken */
@@ -175,32 +176,32 @@ map_near (const SondeSledMap *map)
   return page;
 }
 
-static SondeTrieRefusal
+static SondeCallsReason
 make_page (Module *module)
 {
   uint8_t *page = map_near (&module->map);
   int error;
 
   if (page == NULL)
-    return SONDE_TRIE_REFUSED_ROOM;
+    return SONDE_CALLS_REASON_ROOM;
   write_jumps (page);
   if (mprotect (page, PAGE_BYTES, PROT_READ | PROT_EXEC) < 0)
     {
       error = errno;
       munmap (page, PAGE_BYTES);
-      return refusal_of (error);
+      return reason_for (error);
     }
   module->page = page;
-  return SONDE_TRIE_NOT_REFUSED;
+  return SONDE_CALLS_REASON_NONE;
 }
 
 /* --- switching --- */
 
 static void
-refuse (Counts *counts, uint32_t n, SondeTrieRefusal refusal)
+refuse (Counts *counts, uint32_t n, SondeCallsReason reason)
 {
   if (n > 0 && counts->n_refused == 0)
-    counts->refusal = refusal;
+    counts->reason = reason;
   counts->n_refused += n;
 }
 
@@ -221,7 +222,7 @@ next_sled (const Module *module, uint32_t *i, SondeSled *sled, Counts *counts)
       if (verdict == SONDE_SLED_OK)
         return true;
       if (counts != NULL && verdict != SONDE_SLED_EVENT)
-        refuse (counts, 1, SONDE_TRIE_REFUSED_MAP);
+        refuse (counts, 1, SONDE_CALLS_REASON_MAP);
     }
   return false;
 }
@@ -278,7 +279,7 @@ sync_cores (void)
 static void
 switch_on (Module *module, Counts *counts)
 {
-  SondeTrieRefusal refusal = SONDE_TRIE_NOT_REFUSED;
+  SondeCallsReason reason = SONDE_CALLS_REASON_NONE;
   uint32_t n_sleds = 0;
   uint32_t n_other = 0;
   uint32_t texts = 0;
@@ -294,15 +295,15 @@ switch_on (Module *module, Counts *counts)
     return;
 
   if (module->page == NULL)
-    refusal = make_page (module);
-  if (refusal == SONDE_TRIE_NOT_REFUSED)
+    reason = make_page (module);
+  if (reason == SONDE_CALLS_REASON_NONE)
     {
       error = open_texts (&module->map, texts);
-      refusal = error != 0 ? refusal_of (error) : SONDE_TRIE_NOT_REFUSED;
+      reason = error != 0 ? reason_for (error) : SONDE_CALLS_REASON_NONE;
     }
-  if (refusal != SONDE_TRIE_NOT_REFUSED)
+  if (reason != SONDE_CALLS_REASON_NONE)
     {
-      refuse (counts, n_sleds, refusal);
+      refuse (counts, n_sleds, reason);
       return;
     }
 
@@ -327,7 +328,7 @@ switch_on (Module *module, Counts *counts)
       counts->n_patched += sled.kind == SONDE_SLED_ENTRY && state >= SONDE_SLED_READY;
     }
   close_texts (&module->map, texts);
-  refuse (counts, n_other, SONDE_TRIE_REFUSED_CODE);
+  refuse (counts, n_other, SONDE_CALLS_REASON_CODE);
 }
 
 static void
@@ -384,7 +385,7 @@ take_module (const struct dl_phdr_info *info, Counts *counts)
   fd = open_module (info->dlpi_name);
   if (fd < 0)
     {
-      refuse (counts, 1, SONDE_TRIE_REFUSED_FILE);
+      refuse (counts, 1, SONDE_CALLS_REASON_FILE);
       return NULL;
     }
   module = &sleds.modules[sleds.n_modules < MAX_MODULES ? sleds.n_modules : 0];
@@ -394,7 +395,7 @@ take_module (const struct dl_phdr_info *info, Counts *counts)
 
       r = sonde_sled_map_find (fd, info, &map);
       if (r == 0)
-        refuse (counts, map.n_entries, SONDE_TRIE_REFUSED_ROOM);
+        refuse (counts, map.n_entries, SONDE_CALLS_REASON_ROOM);
       module = NULL;
     }
   else
@@ -408,7 +409,7 @@ take_module (const struct dl_phdr_info *info, Counts *counts)
     }
   close (fd);
   if (r < 0 && r != -ENOENT)
-    refuse (counts, 1, r == -EBADMSG ? SONDE_TRIE_REFUSED_MAP : SONDE_TRIE_REFUSED_FILE);
+    refuse (counts, 1, r == -EBADMSG ? SONDE_CALLS_REASON_MAP : SONDE_CALLS_REASON_FILE);
   return module;
 }
 
@@ -477,7 +478,7 @@ tell (void)
     return;
   sonde_ring_store_relaxed (&header->n_functions, sleds.counts.n_functions);
   sonde_ring_store_relaxed (&header->n_patched, sleds.counts.n_patched);
-  sonde_ring_store_relaxed (&header->refusal, (uint32_t) sleds.counts.refusal);
+  sonde_ring_store_relaxed (&header->reason, (uint32_t) sleds.counts.reason);
   sonde_ring_store_release (&header->n_refused, sleds.counts.n_refused);
   if (is_on != (sonde_ring_load_relaxed (&header->n_switches) % 2 != 0))
     sonde_ring_store_release (&header->n_switches,
