@@ -192,6 +192,9 @@ static const Case cases[] = {
   { "forks", "main 1\n"
              "main forks 1\n"
              "main forks leaf 2" },
+  { "vforks", "main 1\n"
+              "main vforks 1\n"
+              "main vforks leaf 21" },
   { "threads", "main 1\n"
                "main threads 1\n"
                "thread 100\n"

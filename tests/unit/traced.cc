@@ -356,6 +356,40 @@ extern "C"
     work = work + 1;
   }
 
+  /* Children run on their parent's stack, and in its memory. */
+  KEPT void
+  vforks ()
+  {
+    leaf (1);
+    for (unsigned i = 0; i < 20; i++)
+      {
+        pid_t child = vfork ();
+
+        if (child == 0)
+          {
+            leaf2 (1);
+            mid (1);
+            if (i % 2 == 0)
+              execl ("/proc/self/exe", "traced", "calls", (char *) NULL);
+            _exit (0);
+          }
+        waitpid (child, NULL, 0);
+        /* Before the parent has called anything. */
+        if (i == 7)
+          {
+            child = fork ();
+            if (child == 0)
+              {
+                mid (1);
+                _exit (0);
+              }
+            waitpid (child, NULL, 0);
+          }
+        leaf (1);
+      }
+    work = work + 1;
+  }
+
   KEPT void *
   thread (void *data)
   {
@@ -505,41 +539,24 @@ extern "C"
       const char *name;
       void *function;
     } rows[] = {
-      ROW (calls),
-      ROW (jumps),
-      ROW (throws),
-      ROW (tails),
-      ROW (vectors),
-      ROW (switches),
-      ROW (loads),
-      ROW (allocas),
-      ROW (handlers),
-      ROW (interrupts),
-      ROW (contexts),
-      ROW (forks),
-      ROW (threads),
-      ROW (many_threads),
-      ROW (confined),
-      ROW (filtered),
-      ROW (thread_that_returns),
-      ROW (no_descriptors),
-      ROW (leaf),
-      ROW (leaf2),
-      ROW (mid),
-      ROW (sink),
-      ROW (jump_once),
-      ROW (throw_once),
-      ROW (allocate),
-      ROW (handle),
-      ROW (raise_once),
-      ROW (give_way),
-      ROW (coroutine),
-      ROW (resume),
-      ROW (thread),
-      ROW (tail_once),
-      ROW (add),
-      ROW (halve),
-      ROW (widen),
+      ROW (calls),          ROW (jumps),
+      ROW (throws),         ROW (tails),
+      ROW (vectors),        ROW (switches),
+      ROW (loads),          ROW (allocas),
+      ROW (handlers),       ROW (interrupts),
+      ROW (contexts),       ROW (forks),
+      ROW (vforks),         ROW (threads),
+      ROW (many_threads),   ROW (confined),
+      ROW (filtered),       ROW (thread_that_returns),
+      ROW (no_descriptors), ROW (leaf),
+      ROW (leaf2),          ROW (mid),
+      ROW (sink),           ROW (jump_once),
+      ROW (throw_once),     ROW (allocate),
+      ROW (handle),         ROW (raise_once),
+      ROW (give_way),       ROW (coroutine),
+      ROW (resume),         ROW (thread),
+      ROW (tail_once),      ROW (add),
+      ROW (halve),          ROW (widen),
       ROW (busy_thread),
     };
     setvbuf (stdout, NULL, _IOFBF, 65536);

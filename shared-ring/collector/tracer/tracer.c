@@ -99,6 +99,42 @@ give_up (void)
     sonde_trie_leave_writer (writer);
 }
 
+void
+sonde_tracer_begin_vfork (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (self->parent != 0 || sonde_ring_load_relaxed (&is_confined))
+    return;
+  self->parked = sonde_tracer_get ();
+  self->writer = NULL;
+  self->generation = sonde_fork_guard_generation ();
+  sonde_ring_signal_fence ();
+  self->parent = getpid ();
+}
+
+/* Only the kernel knows which of the two this is: all else they share. A child of fork() has a
+ * generation of its own. */
+static bool
+is_vfork_child (const SondeTracerThread *self)
+{
+  return self->parent != 0 && getpid () != self->parent
+         && sonde_fork_guard_generation () == self->generation;
+}
+
+SondeTrieWriter *
+sonde_tracer_end_vfork (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (is_vfork_child (self))
+    return NULL;
+  self->parent = 0;
+  sonde_ring_signal_fence ();
+  self->writer = self->parked;
+  return sonde_tracer_get ();
+}
+
 /* Of keys' destructors it waits for the last round, since others' may call functions. */
 static void
 end_thread (void *data)
@@ -297,6 +333,8 @@ sonde_tracer_start_thread (uint64_t sp)
   SondeTrieRange stack;
   int saved_errno = errno;
 
+  if (is_vfork_child (self))
+    return NULL;
   if (sonde_fork_guard_generation () != generation && sonde_fork_guard_generation () != 0
       && getenv (VARIABLE) == NULL && !sonde_ring_load_relaxed (&is_confined))
     begin_child ();
