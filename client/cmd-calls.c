@@ -144,9 +144,13 @@ read_calls (const char *path, const CallsCommand *command)
     sonde_cli_complain ("%s tells nothing of calls: sondectl record --trace does", shown);
   else if (calls->n_programs == 0)
     sonde_cli_complain ("%s has no calls of process %" G_GINT64_FORMAT, shown, command->pid);
+  else if (calls->n_refused > 0)
+    sonde_cli_complain ("No function of %s was counted: %" G_GUINT64_FORMAT
+                        " places in its programs could not be changed: %s",
+                        shown, calls->n_refused, sonde_calls_reason_to_string (calls->reason));
   else
     sonde_cli_complain ("No function of %s was called that tells of it: its programs have to be "
-                        "built with -finstrument-functions",
+                        "built with -finstrument-functions, or clang's -fxray-instrument",
                         shown);
   return NULL;
 }
@@ -280,6 +284,14 @@ append_head (GString *out, const SondeCalls *calls)
                               is_lost ? "" : "Lost", partial);
       is_lost = TRUE;
     }
+  if (calls->n_refused > 0)
+    {
+      g_autofree char *places = sonde_text_plural (calls->n_refused, "place", "places");
+
+      g_string_append_printf (out, "%-10sthe calls of functions in %s (see below)\n",
+                              is_lost ? "" : "Lost", places);
+      is_lost = TRUE;
+    }
   if (!is_lost)
     g_string_append_printf (out, "%-10snothing\n", "Lost");
   if (calls->hooks_ns > 0)
@@ -334,6 +346,13 @@ append_foot (GString *out, const SondeCalls *calls)
           g_string_append_printf (out, "\nProcess %d was not read to its end: %s\n", program->pid,
                                   why);
         }
+      if (program->n_refused > 0)
+        g_string_append_printf (out,
+                                "\nProcess %d: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                                " functions were counted; %" G_GUINT64_FORMAT
+                                " places could not be changed: %s\n",
+                                program->pid, program->n_patched, program->n_functions,
+                                program->n_refused, sonde_calls_reason_to_string (program->reason));
       for (guint j = 0; j < program->uncounted->len; j++)
         {
           const SondeCallsUncounted *left
@@ -819,6 +838,7 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
   sonde_json_add_number (&json, "lost_timings",
                          (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_TIMINGS]);
   sonde_json_add_number (&json, "partial_processes", calls->n_partial);
+  sonde_json_add_number (&json, "refused_places", (gint64) calls->n_refused);
   sonde_json_add_number (&json, "hooks_ns", (gint64) calls->hooks_ns);
   sonde_json_begin_array (&json, "functions");
   for (guint i = 0; i < ranked->len; i++)

@@ -101,7 +101,12 @@ typedef struct
   uint64_t lost_threads; /* calls of threads that got no slot */
   uint32_t owner;        /* the pid, of its own, of the process that has taken the region */
   uint32_t clock;        /* SondeTrieClock, of that one */
-  uint64_t padding_3[5];
+  uint32_t n_functions;  /* whose beginnings are places that can be switched to call hooks ... */
+  uint32_t n_patched;    /* ... and that were, when calls were last wanted */
+  uint32_t n_refused;    /* places that could not be */
+  uint32_t reason;       /* SondeCallsReason, of the first of them */
+  uint32_t n_switches;   /* of all of them together; odd while they call hooks */
+  uint32_t padding_3[5];
 
   uint64_t left_out[SONDE_TRIE_MAX_LEFT_OUT]; /* of the maker: addresses of functions that are not
                                                  counted any more */
@@ -270,6 +275,8 @@ static_assert (offsetof (SondeTrieHeader, n_slots) == 128, "SondeTrieHeader.n_sl
 static_assert (offsetof (SondeTrieHeader, lost_threads) == 136,
                "SondeTrieHeader.lost_threads is misplaced");
 static_assert (offsetof (SondeTrieHeader, owner) == 144, "SondeTrieHeader.owner is misplaced");
+static_assert (offsetof (SondeTrieHeader, n_functions) == 152,
+               "SondeTrieHeader.n_functions is misplaced");
 static_assert (sizeof (SondeTrieSlot) == 128, "a slot is two lines");
 static_assert (offsetof (SondeTrieSlot, calls) == 24, "SondeTrieSlot.calls is misplaced");
 static_assert (offsetof (SondeTrieSlot, lost_stacks) == 96,

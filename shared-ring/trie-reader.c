@@ -634,7 +634,11 @@ sonde_trie_reader_count (SondeTrieReader *self, SondeTrieCounts *counts)
                            .n_slots = count_slots (self),
                            .n_nodes = self->n_nodes,
                            .n_slabs = self->n_slabs,
-                           .lost_threads = sonde_ring_load_relaxed (&header->lost_threads) };
+                           .lost_threads = sonde_ring_load_relaxed (&header->lost_threads),
+                           .n_refused = sonde_ring_load_acquire (&header->n_refused),
+                           .n_functions = sonde_ring_load_relaxed (&header->n_functions),
+                           .n_patched = sonde_ring_load_relaxed (&header->n_patched),
+                           .reason = sonde_ring_load_relaxed (&header->reason) };
   int r = 0;
 
   for (uint32_t i = 0; i < made.n_slots; i++)

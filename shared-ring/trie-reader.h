@@ -85,6 +85,10 @@ typedef struct
   uint32_t n_threads; /* that they were of, one after the other */
   uint32_t n_nodes;
   uint32_t n_slabs;
+  uint32_t n_functions; /* see SondeTrieHeader, up to @reason */
+  uint32_t n_patched;
+  uint32_t n_refused;
+  uint32_t reason;
 } SondeTrieCounts;
 
 /**

@@ -332,6 +332,9 @@ sum_paths (SondeCalls *self, guint program)
   self->hooks_ns += pair_ticks * ns_a_tick * (double) account[SONDE_CALLS_ACCOUNT_COUNTED];
   self->n_programs++;
   self->n_partial += of->is_partial || of->refused != NULL;
+  self->n_refused += of->n_refused;
+  if (of->n_refused > 0)
+    self->reason = of->reason;
 }
 
 /* One walk over all paths, whatever they look like: it counts of each function how often it is in

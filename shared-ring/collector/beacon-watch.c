@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +11,7 @@
 #include <unistd.h>
 
 #include "shared-ring/collector/beacon.h"
-
-/* It calls no more than poll() and connect(). Where a program has more thread-local memory than
- * that, the usual size is taken. */
-#define STACK_BYTES (128 * 1024)
+#include "shared-ring/collector/quiet-thread.h"
 
 /* Whoever may read the page may wake us as often as he likes, or have the kernel put us where the
  * profiler does not wake us (FUTEX_REQUEUE). So there is a rest behind what was no change, and a
@@ -67,26 +62,8 @@ void
 sonde_beacon_watch_start (void (*changed) (void))
 {
   void *data;
-  int saved_errno = errno;
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  pthread_t thread;
 
   memcpy (&data, &changed, sizeof data);
-  if (!sonde_beacon_is_there () || pthread_attr_init (&attributes) != 0)
-    return;
-  pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize (&attributes, STACK_BYTES);
-  sigfillset (&all);
-  pthread_sigmask (SIG_SETMASK, &all, &before);
-  if (pthread_create (&thread, &attributes, watch, data) == EINVAL)
-    {
-      pthread_attr_destroy (&attributes);
-      pthread_attr_init (&attributes);
-      pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED);
-      pthread_create (&thread, &attributes, watch, data);
-    }
-  pthread_sigmask (SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy (&attributes);
-  errno = saved_errno;
+  if (sonde_beacon_is_there ())
+    sonde_quiet_thread_start (watch, data);
 }

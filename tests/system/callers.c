@@ -6,8 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEPT   __attribute__ ((noinline))
+#define KEPT __attribute__ ((noinline))
+#ifdef __clang__
+#define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
+#else
 #define HIDDEN __attribute__ ((no_instrument_function))
+#endif
 
 static volatile unsigned work;
 
@@ -31,17 +35,15 @@ nap (void)
   usleep (20000);
 }
 
-/* "work N SIZE": outer (N), as often as it is asked for. */
+/* As often as each line says. */
 static KEPT void
 serve (void)
 {
-  char line[64];
-  unsigned n;
+  char line[32];
 
   while (fgets (line, sizeof line, stdin) != NULL)
     {
-      if (sscanf (line, "work %u", &n) == 1)
-        outer (n);
+      outer ((unsigned) strtoul (line, NULL, 10));
       puts ("ok");
       fflush (stdout);
     }

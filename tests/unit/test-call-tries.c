@@ -350,6 +350,35 @@ memory_is_divided_and_ends (void)
   worker_clear (&worker);
 }
 
+/* A program whose code nobody may change has called nothing, and says why. */
+static void
+what_calls_no_hook_is_told (void)
+{
+  Worker worker = { 0 };
+  Traced traced;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GHashTable) programs = NULL;
+  const CallsProgram *program;
+
+  begin_worker (&worker, SONDE_TRIE_COUNT, 4 << 20);
+  traced = traced_open (&worker);
+  traced.memory.header->n_functions = 30;
+  traced.memory.header->n_patched = 10;
+  traced.memory.header->n_refused = 45;
+  traced.memory.header->reason = SONDE_CALLS_REASON_PROTECTION;
+  summary = worker_finish (&worker);
+  programs = summarize (&worker);
+  program = only_one (programs);
+  g_assert_cmpuint (program->told[0], ==, 30);
+  g_assert_cmpuint (program->told[1], ==, 10);
+  g_assert_cmpuint (program->told[2], ==, 45);
+  g_assert_cmpuint (program->told[3], ==, SONDE_CALLS_REASON_PROTECTION);
+  g_assert_true (worker_was_said (&worker, "10 of 30 functions of process"));
+  g_assert_true (worker_was_said (&worker, "the kernel refuses to have code changed"));
+  traced_close (&traced);
+  worker_clear (&worker);
+}
+
 /* Nobody counts what he was not asked for. */
 static void
 session_without_traces_refuses (void)
@@ -516,6 +545,7 @@ main (int argc, char **argv)
   g_test_add_func ("/call-tries/end-with-a-lie-of-their-program-alone", lie_ends_its_region_alone);
   g_test_add_func ("/call-tries/know-where-a-killed-program-was", killed_program_has_last_words);
   g_test_add_func ("/call-tries/divide-their-memory-until-it-ends", memory_is_divided_and_ends);
+  g_test_add_func ("/call-tries/tell-what-calls-no-hook", what_calls_no_hook_is_told);
   g_test_add_func ("/call-tries/are-not-there-unasked", session_without_traces_refuses);
   g_test_add_func ("/call-tries/leave-functions-out-above-the-budget", budget_leaves_functions_out);
   g_test_add_func ("/call-tries/keep-the-place-of-calls-that-last", long_call_keeps_its_place);

@@ -83,8 +83,10 @@ typedef struct
   gint64 file_ns; /* up to when files are */
   gint64 next_ns; /* when the next one is due */
   gint64 wait_ns;
-  gboolean is_whole_due; /* it has the sum so far */
-  guint64 written_calls; /* of the account in the last file */
+  gboolean is_whole_due;     /* it has the sum so far */
+  guint64 written_calls;     /* of the account in the last file */
+  guint32 written_functions; /* of what it told of sleds */
+  guint32 written_refused;
 
   SondeCallBudget *budget; /* NULL: any */
   GArray *left_out;        /* LeftOut */
@@ -159,14 +161,11 @@ read_clocks (gint64 *ns, guint64 *ticks)
 static guint64
 ticks_per_s (SondeCallTries *self, const Region *region)
 {
-  gint64 wait_ns;
-
   if (region->memory.header == NULL
       || sonde_ring_load_relaxed (&region->memory.header->clock) == SONDE_TRIE_NANOSECONDS)
     return 1000000000;
-  wait_ns = self->clock_ns + CLOCK_LEAST_NS - sonde_stream_now_ns ();
-  if (wait_ns > 0)
-    g_usleep ((gulong) wait_ns / 1000 + 1);
+  while (sonde_stream_now_ns () - self->clock_ns < CLOCK_LEAST_NS)
+    g_poll (NULL, 0, 1);
   read_clocks (&self->now_ns, &self->now_ticks);
   if (self->now_ns <= self->clock_ns || self->now_ticks <= self->clock_ticks)
     return 0;
@@ -192,6 +191,36 @@ send_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
   sonde_recorder_file (self->parts.recorder, path, content);
 }
 
+/* Whether the program has said something since the last file, beside its paths. */
+static gboolean
+has_news (const Region *region, const SondeTrieCounts *counts)
+{
+  return counts->calls != region->written_calls || counts->n_functions != region->written_functions
+         || counts->n_refused != region->written_refused;
+}
+
+/* What it could not have call hooks. */
+static void
+put_told (SondeCallTries *self, Region *region, const SondeTrieCounts *counts)
+{
+  if (counts->n_functions == 0 && counts->n_refused == 0)
+    return;
+  sonde_calls_file_put_told (region->file, counts->n_functions, counts->n_patched,
+                             counts->n_refused, counts->reason);
+  if (counts->n_refused > 0 && region->written_refused == 0)
+    {
+      g_autofree char *text = g_strdup_printf (
+          SONDE_LEDGER_MISSING "%u of %u functions of process %d call hooks, %u places could not "
+                               "be changed (%s): calls of the others are not counted",
+          counts->n_patched, counts->n_functions, region->inferior->pid, counts->n_refused,
+          sonde_calls_reason_to_string (counts->reason));
+
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
+  region->written_functions = counts->n_functions;
+  region->written_refused = counts->n_refused;
+}
+
 /* With what is the same in each. */
 static void
 end_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
@@ -203,6 +232,7 @@ end_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
     {
       sonde_calls_file_put_account (region->file, &counts, sonde_call_paths_n (region->paths));
       region->written_calls = counts.calls;
+      put_told (self, region, &counts);
     }
   send_file (self, region, begin_ns, end_ns);
   region->file_ns = end_ns;
@@ -317,8 +347,7 @@ write_files (SondeCallTries *self, Region *region, gint64 end_ns)
     {
       put_end (region);
       if (sonde_calls_file_size (region->file) > 0
-          || (sonde_trie_reader_count (region->reader, &counts) == 0
-              && counts.calls != region->written_calls))
+          || (sonde_trie_reader_count (region->reader, &counts) == 0 && has_news (region, &counts)))
         end_file (self, region, region->file_ns, end_ns);
     }
   region->is_whole_due = FALSE;

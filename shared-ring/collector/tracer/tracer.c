@@ -17,7 +17,9 @@
 
 #include "shared-ring/collector/beacon-watch.h"
 #include "shared-ring/collector/control-link.h"
+#include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/function-filter.h"
+#include "shared-ring/collector/tracer/sleds.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
 #include "shared-ring/ring-atomic.h"
 #include "unwind/self-unwinder.h"
@@ -53,12 +55,19 @@ static bool is_late; /* its threads may have been anywhere when they were first 
 static bool is_watching;
 
 static uint64_t
-read_nanoseconds (void)
+ask_clock (uint64_t nothing, uint64_t nothing_2)
 {
   struct timespec now;
 
   clock_gettime (CLOCK_MONOTONIC, &now);
   return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+/* A SondeTrieUser's. */
+static uint64_t
+read_nanoseconds (void)
+{
+  return sonde_sleds_are_there () ? sonde_call_apart (ask_clock, 0, 0) : ask_clock (0, 0);
 }
 
 /* Whether the kernel keeps its own time by the processor's counter, and lets us read that. */
@@ -99,6 +108,42 @@ give_up (void)
     sonde_trie_leave_writer (writer);
 }
 
+void
+sonde_tracer_begin_vfork (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (self->parent != 0 || sonde_ring_load_relaxed (&is_confined))
+    return;
+  self->parked = sonde_tracer_get ();
+  self->writer = NULL;
+  self->generation = sonde_fork_guard_generation ();
+  sonde_ring_signal_fence ();
+  self->parent = getpid ();
+}
+
+/* Only the kernel knows which of the two this is: all else they share. A child of fork() has a
+ * generation of its own. */
+static bool
+is_vfork_child (const SondeTracerThread *self)
+{
+  return self->parent != 0 && getpid () != self->parent
+         && sonde_fork_guard_generation () == self->generation;
+}
+
+SondeTrieWriter *
+sonde_tracer_end_vfork (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (is_vfork_child (self))
+    return NULL;
+  self->parent = 0;
+  sonde_ring_signal_fence ();
+  self->writer = self->parked;
+  return sonde_tracer_get ();
+}
+
 /* Of keys' destructors it waits for the last round, since others' may call functions. */
 static void
 end_thread (void *data)
@@ -116,15 +161,23 @@ sonde_tracer_confine (bool is_clockless)
 {
   sonde_ring_store_relaxed (&is_confined, true);
   sonde_control_link_confine ();
+  sonde_sleds_confine ();
   if (is_clockless)
     give_up ();
+}
+
+static uint64_t
+ask_for_stack (uint64_t sp, uint64_t range)
+{
+  return sonde_stack_finder_find (sp, (SondeTrieRange *) (uintptr_t) range);
 }
 
 /* A SondeTrieUser's. */
 static bool
 find_stack (uint64_t sp, SondeTrieRange *range)
 {
-  return !sonde_ring_load_relaxed (&is_confined) && sonde_stack_finder_find (sp, range);
+  return !sonde_ring_load_relaxed (&is_confined)
+         && sonde_call_apart (ask_for_stack, sp, (uintptr_t) range) != 0;
 }
 
 /* The same: symbols are read by system calls. */
@@ -210,6 +263,7 @@ settle (uint32_t settled)
 {
   sonde_tracer_is_on = settled == TRACED;
   sonde_ring_store_release (&state, settled);
+  sonde_sleds_follow (settled == TRACED ? header : NULL);
 }
 
 /* By the thread that sleeps on the beacon. Where a session has gone, and could not say so, nobody
@@ -233,6 +287,8 @@ follow_beacon (void)
       sonde_ring_store_release (&header->epoch, sonde_ring_load_relaxed (&header->epoch) + 1);
     }
   settle (r == 0 ? TRACED : before);
+  if (r == -ENODEV)
+    sonde_sleds_follow (NULL);
 }
 
 /* Of the first process, or a child of fork(): @state is STARTING. */
@@ -264,7 +320,10 @@ begin (void)
       if (sonde_fork_guard_init () < 0 || pthread_key_create (&key, end_thread) != 0)
         settle (UNTRACED);
       else
-        begin_process (true);
+        {
+          sonde_sleds_init ();
+          begin_process (true);
+        }
     }
   errno = saved_errno;
 }
@@ -360,6 +419,8 @@ sonde_tracer_start_thread (uint64_t sp)
   SondeTrieRange stack;
   int saved_errno = errno;
 
+  if (is_vfork_child (self))
+    return NULL;
   if (sonde_fork_guard_generation () != generation && sonde_fork_guard_generation () != 0
       && getenv (VARIABLE) == NULL && !sonde_ring_load_relaxed (&is_confined))
     begin_child ();

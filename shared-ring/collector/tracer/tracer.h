@@ -26,6 +26,8 @@ typedef struct
   SondeTrieWriter *writer; /* NULL: none */
   uint32_t generation;     /* of the process that it is of */
   uint32_t is_busy;        /* it is being made, or the thread has ended */
+  SondeTrieWriter *parked; /* while a child of vfork() is in its place */
+  int32_t parent;          /* the process that it is of, then; 0: there is no such child */
 } SondeTracerThread;
 
 extern _Thread_local SondeTracerThread sonde_tracer_thread
@@ -39,6 +41,12 @@ extern bool sonde_tracer_is_on __attribute__ ((visibility ("hidden")));
  * read the time either, so that its calls are lost, too. */
 void sonde_tracer_confine (bool is_clockless);
 
+/* The calling thread is about to call vfork(): what its child calls is not traced. */
+void sonde_tracer_begin_vfork (void);
+
+/* The thread's writer, if the child of its vfork() has gone; NULL: we are that child. */
+SondeTrieWriter *sonde_tracer_end_vfork (void);
+
 /* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
 SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
 
@@ -49,7 +57,7 @@ sonde_tracer_get (void)
   const SondeTracerThread *self = &sonde_tracer_thread;
 
   if (__builtin_expect (self->writer == NULL, 0))
-    return NULL;
+    return self->parent != 0 ? sonde_tracer_end_vfork () : NULL;
   return __builtin_expect (self->generation == sonde_fork_guard_generation (), 1) ? self->writer
                                                                                   : NULL;
 }

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "shared-ring/collector/tracer/sled-map.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shared-ring/ring-atomic.h"
+
+#define MAX_HEADERS  128u   /* of segments */
+#define MAX_SECTIONS 65535u /* more have their number elsewhere */
+#define SECTION_STEP 32u    /* that are read at a time */
+
+static const char section_name[] = "xray_instr_map";
+
+/* --- the section --- */
+
+/* Errors: -EBADMSG the file ends before */
+static int
+read_at (int fd, void *data, size_t size_bytes, uint64_t offset)
+{
+  ssize_t n;
+
+  if (offset > INT64_MAX - size_bytes)
+    return -EBADMSG;
+  n = pread (fd, data, size_bytes, (off_t) offset);
+  return n < 0 ? -errno : (size_t) n == size_bytes ? 0 : -EBADMSG;
+}
+
+/* Whether what is loaded came from this file: all that says how to load it is alike. */
+static int
+check_file (int fd, const ElfW (Ehdr) * header, const struct dl_phdr_info *info)
+{
+  ElfW (Phdr) segments[MAX_HEADERS];
+  int r;
+
+  if (memcmp (header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64
+      || header->e_machine != EM_X86_64 || header->e_phentsize != sizeof segments[0]
+      || header->e_phnum != info->dlpi_phnum || info->dlpi_phnum > MAX_HEADERS)
+    return -ESTALE;
+  r = read_at (fd, segments, header->e_phnum * sizeof segments[0], header->e_phoff);
+  if (r < 0)
+    return r == -EBADMSG ? -ESTALE : r;
+  return memcmp (segments, info->dlpi_phdr, header->e_phnum * sizeof segments[0]) == 0 ? 0
+                                                                                       : -ESTALE;
+}
+
+/* Whether a place is in what was loaded of the file, and can be read. */
+static bool
+is_loaded (const struct dl_phdr_info *info, uint64_t vaddr, uint64_t size_bytes)
+{
+  for (uint32_t i = 0; i < info->dlpi_phnum; i++)
+    {
+      const ElfW (Phdr) *segment = &info->dlpi_phdr[i];
+
+      if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) != 0 && vaddr >= segment->p_vaddr
+          && segment->p_filesz >= size_bytes
+          && vaddr - segment->p_vaddr <= segment->p_filesz - size_bytes)
+        return true;
+    }
+  return false;
+}
+
+/* A section that may be the one, but for its name. */
+static bool
+is_candidate (const ElfW (Shdr) * section)
+{
+  return section->sh_type == SHT_PROGBITS && (section->sh_flags & SHF_ALLOC) != 0
+         && section->sh_size > 0;
+}
+
+/* @names: where in the file the names of sections are. Returns: 1 it is the one, 0 it is not */
+static int
+take_section (int fd,
+              const ElfW (Shdr) * section,
+              const ElfW (Shdr) * names,
+              const struct dl_phdr_info *info,
+              SondeSledMap *map)
+{
+  char name[sizeof section_name];
+  int r;
+
+  if (names->sh_size < sizeof name || section->sh_name > names->sh_size - sizeof name
+      || names->sh_offset > UINT64_MAX - names->sh_size)
+    return 0;
+  r = read_at (fd, name, sizeof name, names->sh_offset + section->sh_name);
+  if (r < 0)
+    return r;
+  if (memcmp (name, section_name, sizeof name) != 0)
+    return 0;
+  if (section->sh_size % SONDE_SLED_MAP_ENTRY_BYTES != 0
+      || section->sh_size / SONDE_SLED_MAP_ENTRY_BYTES > SONDE_SLED_MAX_ENTRIES
+      || !is_loaded (info, section->sh_addr, section->sh_size))
+    return -EBADMSG;
+
+  map->map = info->dlpi_addr + section->sh_addr;
+  map->n_entries = (uint32_t) (section->sh_size / SONDE_SLED_MAP_ENTRY_BYTES);
+  return 1;
+}
+
+static int
+find_section (int fd,
+              const ElfW (Ehdr) * header,
+              const struct dl_phdr_info *info,
+              SondeSledMap *map)
+{
+  ElfW (Shdr) sections[SECTION_STEP], names;
+  uint32_t n_read;
+  int r;
+
+  if (header->e_shnum == 0)
+    return -ENOENT;
+  if (header->e_shentsize != sizeof sections[0] || header->e_shstrndx >= header->e_shnum
+      || header->e_shoff > (uint64_t) INT64_MAX - MAX_SECTIONS * sizeof sections[0])
+    return -EBADMSG;
+  r = read_at (fd, &names, sizeof names, header->e_shoff + header->e_shstrndx * sizeof sections[0]);
+
+  for (uint32_t i = 0; i < header->e_shnum && r == 0; i += n_read)
+    {
+      n_read = header->e_shnum - i < SECTION_STEP ? header->e_shnum - i : SECTION_STEP;
+      r = read_at (fd, sections, n_read * sizeof sections[0],
+                   header->e_shoff + i * sizeof sections[0]);
+      for (uint32_t j = 0; j < n_read && r == 0; j++)
+        if (is_candidate (&sections[j]))
+          r = take_section (fd, &sections[j], &names, info, map);
+    }
+  return r == 0 ? -ENOENT : r < 0 ? r : 0;
+}
+
+static void
+find_texts (const struct dl_phdr_info *info, SondeSledMap *map)
+{
+  for (uint32_t i = 0; i < info->dlpi_phnum && map->n_texts < SONDE_SLED_MAX_SEGMENTS; i++)
+    {
+      const ElfW (Phdr) *segment = &info->dlpi_phdr[i];
+      const uint64_t lo = info->dlpi_addr + segment->p_vaddr;
+
+      if (segment->p_type != PT_LOAD || (segment->p_flags & (PF_R | PF_X)) != (PF_R | PF_X))
+        continue;
+      map->text[map->n_texts] = (SondeSledRange){ lo, lo + segment->p_filesz };
+      map->protection[map->n_texts]
+          = PROT_READ | PROT_EXEC | ((segment->p_flags & PF_W) != 0 ? PROT_WRITE : 0);
+      map->n_texts++;
+    }
+}
+
+int
+sonde_sled_map_find (int fd, const struct dl_phdr_info *info, SondeSledMap *map)
+{
+  SondeSledMap found = { 0 };
+  ElfW (Ehdr) header;
+  int r = read_at (fd, &header, sizeof header, 0);
+
+  if (r == -EBADMSG)
+    r = -ESTALE;
+  if (r == 0)
+    r = check_file (fd, &header, info);
+  if (r == 0)
+    r = find_section (fd, &header, info, &found);
+  if (r < 0)
+    return r;
+
+  find_texts (info, &found);
+  *map = found;
+  return 0;
+}
+
+/* --- entries --- */
+
+/* As they lie in the file. */
+enum
+{
+  AT_SLED = 0,
+  AT_FUNCTION = 8,
+  AT_KIND = 16,
+  AT_VERSION = 18,
+  AT_PADDING = 19,
+};
+
+/* The numbers of LLVM. */
+enum
+{
+  KIND_ENTRY = 0,
+  KIND_EXIT = 1,
+  KIND_TAIL = 2,
+  KIND_ENTRY_WITH_ARGUMENTS = 3,
+  KIND_EVENT = 4,
+  KIND_TYPED_EVENT = 5,
+};
+
+/* From this version on an address is told from where it is. */
+#define RELATIVE_VERSION 2
+
+/* Returns: @n_texts if it is in none */
+static uint32_t
+find_text (const SondeSledMap *map, uint64_t address, uint64_t size_bytes)
+{
+  uint32_t i = 0;
+
+  while (i < map->n_texts
+         && (address < map->text[i].lo || address >= map->text[i].hi
+             || map->text[i].hi - address < size_bytes))
+    i++;
+  return i;
+}
+
+SondeSledVerdict
+sonde_sled_map_judge (const SondeSledMap *map,
+                      const uint8_t entry[SONDE_SLED_MAP_ENTRY_BYTES],
+                      uint64_t address,
+                      SondeSled *sled)
+{
+  static const SondeSledKind kinds[] = {
+    [KIND_ENTRY] = SONDE_SLED_ENTRY,
+    [KIND_EXIT] = SONDE_SLED_EXIT,
+    [KIND_TAIL] = SONDE_SLED_TAIL,
+    [KIND_ENTRY_WITH_ARGUMENTS] = SONDE_SLED_ENTRY,
+  };
+  const uint8_t kind = entry[AT_KIND];
+  uint64_t place, function;
+  uint32_t text;
+
+  /* It may lie anywhere. */
+  memcpy (&place, entry + AT_SLED, sizeof place);
+  memcpy (&function, entry + AT_FUNCTION, sizeof function);
+  if (entry[AT_VERSION] > RELATIVE_VERSION)
+    return SONDE_SLED_FAULT_VERSION;
+  for (uint32_t i = AT_PADDING; i < SONDE_SLED_MAP_ENTRY_BYTES; i++)
+    if (entry[i] != 0)
+      return SONDE_SLED_FAULT_PADDING;
+  if (kind == KIND_EVENT || kind == KIND_TYPED_EVENT)
+    return SONDE_SLED_EVENT;
+  if (kind > KIND_TYPED_EVENT)
+    return SONDE_SLED_FAULT_KIND;
+  if (entry[AT_VERSION] == RELATIVE_VERSION)
+    {
+      place += address + AT_SLED;
+      function += address + AT_FUNCTION;
+    }
+  text = find_text (map, place, SONDE_SLED_BYTES);
+  if (text == map->n_texts || find_text (map, function, 1) == map->n_texts)
+    return SONDE_SLED_FAULT_OUTSIDE;
+  if (place % 2 != 0)
+    return SONDE_SLED_FAULT_ODD;
+
+  *sled = (SondeSled){ place, function, kinds[kind], text };
+  return SONDE_SLED_OK;
+}
+
+/* --- bytes ---
+ *
+ * At a function's beginning, and before a tail call: a short jump across the rest. We write a call
+ * into the rest, and have the jump lead there: its second byte is how far it goes. At its end: a
+ * return. We write a jump behind it, and have it do nothing. */
+
+#define JUMP_SHORT    0xeb
+#define ACROSS        0x09
+#define RETURN        0xc3
+#define NOTHING       0x90
+#define CALL          0xe8
+#define JUMP          0xe9
+
+#define ENTRY_CALL_AT 2u /* in the sled */
+#define EXIT_JUMP_AT  1u
+#define BRANCH_BYTES  5u
+
+static const uint8_t behind_call[] = { 0x0f, 0x1f, 0x40, 0x00 };
+
+/* How long the instruction is that does nothing; 0: it is another one. Which ones are written
+ * depends on the processor that is built for. */
+static uint32_t
+nothing_bytes (const uint8_t *code, uint32_t size_bytes)
+{
+  uint32_t n = 0;
+  uint8_t form;
+
+  while (n < size_bytes && (code[n] == 0x66 || code[n] == 0x2e))
+    n++;
+  if (n < size_bytes && code[n] == NOTHING)
+    return n + 1;
+  if (size_bytes - n < 3 || code[n] != 0x0f || code[n + 1] != 0x1f)
+    return 0;
+  form = code[n + 2];
+  /* Its operand: a base and an index or not, and an offset of 0, 1 or 4 bytes. */
+  n += (form & 7) == 4 ? 4 : 3;
+  switch (form >> 6)
+    {
+    case 0:
+      return (form & 7) == 5 || (form & 7) == 4 ? 0 : n;
+    case 1:
+      return n + 1;
+    case 2:
+      return n + 4;
+    default:
+      return 0;
+    }
+}
+
+static bool
+does_nothing (const uint8_t *code, uint32_t size_bytes)
+{
+  while (size_bytes > 0)
+    {
+      uint32_t n = nothing_bytes (code, size_bytes);
+
+      if (n == 0 || n > size_bytes)
+        return false;
+      code += n;
+      size_bytes -= n;
+    }
+  return true;
+}
+
+static uint32_t
+distance (uint64_t from, uint64_t to)
+{
+  return (uint32_t) (to - from);
+}
+
+/* What the branch in a sled is when it is ready. */
+static void
+make_branch (const SondeSled *sled, uint64_t target, uint8_t branch[BRANCH_BYTES])
+{
+  const bool is_exit = sled->kind == SONDE_SLED_EXIT;
+  const uint64_t at = sled->address + (is_exit ? EXIT_JUMP_AT : ENTRY_CALL_AT);
+  const uint32_t offset = distance (at + BRANCH_BYTES, target);
+
+  branch[0] = is_exit ? JUMP : CALL;
+  memcpy (branch + 1, &offset, sizeof offset);
+}
+
+SondeSledState
+sonde_sled_look (const SondeSled *sled, const uint8_t *code, uint64_t target)
+{
+  const bool is_exit = sled->kind == SONDE_SLED_EXIT;
+  uint8_t branch[BRANCH_BYTES];
+  bool is_ready, is_on;
+
+  make_branch (sled, target, branch);
+  if (is_exit)
+    {
+      is_ready = memcmp (code + EXIT_JUMP_AT, branch, sizeof branch) == 0;
+      is_on = code[0] == NOTHING;
+      if (code[0] != RETURN && !is_on)
+        return SONDE_SLED_OTHER;
+      if (!is_ready)
+        return !is_on && does_nothing (code + 1, SONDE_SLED_BYTES - 1) ? SONDE_SLED_FRESH
+                                                                       : SONDE_SLED_OTHER;
+    }
+  else
+    {
+      is_ready
+          = memcmp (code + ENTRY_CALL_AT, branch, sizeof branch) == 0
+            && memcmp (code + ENTRY_CALL_AT + BRANCH_BYTES, behind_call, sizeof behind_call) == 0;
+      is_on = code[1] == 0;
+      if (code[0] != JUMP_SHORT || (code[1] != ACROSS && !is_on))
+        return SONDE_SLED_OTHER;
+      if (!is_ready)
+        return !is_on && does_nothing (code + 2, SONDE_SLED_BYTES - 2) ? SONDE_SLED_FRESH
+                                                                       : SONDE_SLED_OTHER;
+    }
+  return is_on ? SONDE_SLED_ON : SONDE_SLED_READY;
+}
+
+void
+sonde_sled_prepare (const SondeSled *sled, uint8_t *code, uint64_t target)
+{
+  uint8_t branch[BRANCH_BYTES];
+
+  make_branch (sled, target, branch);
+  if (sled->kind == SONDE_SLED_EXIT)
+    memcpy (code + EXIT_JUMP_AT, branch, sizeof branch);
+  else
+    {
+      memcpy (code + ENTRY_CALL_AT, branch, sizeof branch);
+      memcpy (code + ENTRY_CALL_AT + BRANCH_BYTES, behind_call, sizeof behind_call);
+    }
+}
+
+void
+sonde_sled_switch (const SondeSled *sled, uint8_t *code, bool is_on)
+{
+  if (sled->kind == SONDE_SLED_EXIT)
+    __atomic_store_n (&code[0], is_on ? NOTHING : RETURN, __ATOMIC_RELEASE);
+  else
+    __atomic_store_n (&code[1], is_on ? 0 : ACROSS, __ATOMIC_RELEASE);
+}
