@@ -192,6 +192,10 @@ static const Case cases[] = {
   { "forks", "main 1\n"
              "main forks 1\n"
              "main forks leaf 2" },
+  { "vforks", "main 1\n"
+              "main vforks 1\n"
+              "main vforks leaf 21\n"
+              "main vforks vfork_once 20" },
   { "threads", "main 1\n"
                "main threads 1\n"
                "thread 100\n"
@@ -229,6 +233,8 @@ every_path_has_its_count (gconstpointer data)
         g_assert_cmpuint (made.counts.unmatched, ==, 0);
         g_assert_cmpuint (made.counts.lost_threads, ==, 0);
         g_assert_cmpuint (made.counts.lost_interrupted, ==, 0);
+        if (g_str_equal (cases[i].what, "calls") || g_str_equal (cases[i].what, "vforks"))
+          g_assert_cmpuint (made.counts.resynced, ==, 0);
         clear_run (&made);
       }
 }

@@ -356,6 +356,53 @@ extern "C"
     work = work + 1;
   }
 
+  /* What it returns from comes before another call. */
+  KEPT void
+  vfork_once ()
+  {
+    pid_t child = vfork ();
+
+    if (child == 0)
+      _exit (0);
+    waitpid (child, NULL, 0);
+    work = work + 1;
+  }
+
+  /* Children run on their parent's stack, and in its memory. */
+  KEPT void
+  vforks ()
+  {
+    leaf (1);
+    for (unsigned i = 0; i < 20; i++)
+      {
+        pid_t child = vfork ();
+
+        if (child == 0)
+          {
+            leaf2 (1);
+            mid (1);
+            if (i % 2 == 0)
+              execl ("/proc/self/exe", "traced", "calls", (char *) NULL);
+            _exit (0);
+          }
+        waitpid (child, NULL, 0);
+        /* Before the parent has called anything. */
+        if (i == 7)
+          {
+            child = fork ();
+            if (child == 0)
+              {
+                mid (1);
+                _exit (0);
+              }
+            waitpid (child, NULL, 0);
+          }
+        leaf (1);
+        vfork_once ();
+      }
+    work = work + 1;
+  }
+
   KEPT void *
   thread (void *data)
   {
@@ -517,6 +564,8 @@ extern "C"
       ROW (interrupts),
       ROW (contexts),
       ROW (forks),
+      ROW (vforks),
+      ROW (vfork_once),
       ROW (threads),
       ROW (many_threads),
       ROW (confined),

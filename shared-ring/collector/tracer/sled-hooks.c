@@ -27,6 +27,15 @@ enter_first (uint64_t function, uint64_t sp)
     sonde_trie_enter (writer, function, sp);
 }
 
+static __attribute__ ((noinline)) void
+exit_behind_vfork (uint64_t sp)
+{
+  SondeTrieWriter *writer = sonde_tracer_end_vfork ();
+
+  if (writer != NULL)
+    sonde_trie_exit (writer, sp);
+}
+
 /* @site: behind the call in the sled, which is where the function begins, or behind its ENDBR64 */
 void
 sonde_sled_hook_enter (uint64_t site, uint64_t sp)
@@ -47,6 +56,8 @@ sonde_sled_hook_exit (uint64_t sp)
 
   if (__builtin_expect (writer != NULL, 1))
     sonde_trie_exit (writer, sp);
+  else if (__builtin_expect (sonde_tracer_thread.parent != 0, 0))
+    exit_behind_vfork (sp);
 }
 
 /* All registers that may have arguments are kept where a function begins or gives way to another

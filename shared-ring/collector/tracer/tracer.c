@@ -85,12 +85,47 @@ has_counter (void)
 #endif
 }
 
+void
+sonde_tracer_begin_vfork (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (self->parent != 0 || sonde_ring_load_relaxed (&is_confined))
+    return;
+  self->parked = sonde_tracer_get ();
+  self->writer = NULL;
+  self->generation = sonde_fork_guard_generation ();
+  sonde_ring_signal_fence ();
+  self->parent = getpid ();
+}
+
+/* Only the kernel knows which of the two this is: all else they share. A child of fork() has a
+ * generation of its own. */
+static bool
+is_vfork_child (const SondeTracerThread *self)
+{
+  return getpid () != self->parent && sonde_fork_guard_generation () == self->generation;
+}
+
+SondeTrieWriter *
+sonde_tracer_end_vfork (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+
+  if (is_vfork_child (self))
+    return NULL;
+  self->parent = 0;
+  sonde_ring_signal_fence ();
+  self->writer = self->parked;
+  return sonde_tracer_get ();
+}
+
 /* The thread gets no other one. */
 static void
 give_up (void)
 {
   SondeTracerThread *self = &sonde_tracer_thread;
-  SondeTrieWriter *writer = sonde_tracer_get ();
+  SondeTrieWriter *writer = self->parent != 0 ? sonde_tracer_end_vfork () : sonde_tracer_get ();
 
   self->is_busy = 1;
   self->writer = NULL;
@@ -114,6 +149,8 @@ end_thread (void *data)
 void
 sonde_tracer_confine (bool is_clockless)
 {
+  if (sonde_tracer_thread.parent != 0 && is_vfork_child (&sonde_tracer_thread))
+    return;
   sonde_ring_store_relaxed (&is_confined, true);
   sonde_control_link_confine ();
   sonde_sleds_confine ();
@@ -297,6 +334,13 @@ sonde_tracer_start_thread (uint64_t sp)
   SondeTrieRange stack;
   int saved_errno = errno;
 
+  if (self->parent != 0)
+    {
+      if (is_vfork_child (self))
+        return NULL;
+      if (sonde_tracer_end_vfork () != NULL)
+        return self->writer;
+    }
   if (sonde_fork_guard_generation () != generation && sonde_fork_guard_generation () != 0
       && getenv (VARIABLE) == NULL && !sonde_ring_load_relaxed (&is_confined))
     begin_child ();
