@@ -38,7 +38,21 @@ stay (void)
     pause ();
 }
 
-/* callers N [fork | exec | stay] */
+/* As often as each line says. */
+static HIDDEN void
+serve (void)
+{
+  char line[32];
+
+  while (fgets (line, sizeof line, stdin) != NULL)
+    {
+      outer ((unsigned) strtoul (line, NULL, 10));
+      puts ("ok");
+      fflush (stdout);
+    }
+}
+
+/* callers N [fork | exec | stay | serve] */
 HIDDEN int
 main (int argc, char **argv)
 {
@@ -49,6 +63,8 @@ main (int argc, char **argv)
   outer (n);
   if (strcmp (then, "stay") == 0)
     stay ();
+  if (strcmp (then, "serve") == 0)
+    serve ();
   if (strcmp (then, "exec") == 0)
     {
       execl (argv[0], argv[0], "7", NULL);

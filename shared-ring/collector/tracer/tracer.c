@@ -266,6 +266,8 @@ follow_beacon (void)
       sonde_ring_store_release (&header->epoch, sonde_ring_load_relaxed (&header->epoch) + 1);
     }
   settle (r == 0 ? TRACED : before);
+  if (r == -ENODEV)
+    sonde_sleds_follow (NULL);
 }
 
 /* Of the first process, or a child of fork(): @state is STARTING. */
