@@ -77,6 +77,7 @@ static struct
   bool is_on;
   bool is_child;     /* other threads of its parent may have left locks behind */
   bool is_following; /* there is a thread */
+  bool is_sync_asked_for;
   bool is_confined;
   unsigned long long n_loads, n_unloads; /* of the process, when all was last looked at */
   Counts counts;                         /* then */
@@ -272,8 +273,16 @@ close_texts (const SondeSledMap *map, uint32_t texts)
 static void
 sync_cores (void)
 {
-  syscall (SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
   syscall (SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+}
+
+/* Before anything is open: in a process with threads the kernel takes some milliseconds for it. */
+static void
+ask_for_sync (void)
+{
+  if (!sleds.is_sync_asked_for)
+    syscall (SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+  sleds.is_sync_asked_for = true;
 }
 
 static void
@@ -403,7 +412,10 @@ take_module (const struct dl_phdr_info *info, Counts *counts)
       *module = (Module){ .base = info->dlpi_addr, .segments = info->dlpi_phdr };
       r = sonde_sled_map_find (fd, info, &module->map);
       if (r == 0)
-        sonde_ring_store_relaxed (&sleds.n_modules, sleds.n_modules + 1);
+        {
+          ask_for_sync ();
+          sonde_ring_store_relaxed (&sleds.n_modules, sleds.n_modules + 1);
+        }
       else
         module = NULL;
     }
