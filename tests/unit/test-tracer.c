@@ -489,16 +489,14 @@ wait_for_switch (const SondeTrieHeader *header, guint n_before)
     }
 }
 
-#define N_SWITCHES 4000
-
+/* Has calls wanted and not wanted in turn, while a program does @what. */
 static void
-threads_run_on_while_functions_are_switched (gconstpointer data)
+switch_often (const char *program, const char *what, guint n_switches)
 {
-  char *argv[] = { (char *) data, (char *) "switches", NULL };
+  char *argv[] = { (char *) program, (char *) what, NULL };
   SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
   g_auto (GStrv) environment = g_get_environ ();
   g_autoptr (GError) error = NULL;
-  g_autofree char *text = NULL;
   g_autoptr (TrieFixture) trie = g_new0 (TrieFixture, 1);
   SondeTrieCounts counts;
   GPid pid;
@@ -513,7 +511,7 @@ threads_run_on_while_functions_are_switched (gconstpointer data)
       NULL, argv, environment,
       G_SPAWN_LEAVE_DESCRIPTORS_OPEN | G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL,
       keep_descriptor, GINT_TO_POINTER (trie->fd), &pid, &input, NULL, NULL, &error));
-  for (guint i = 0; i < N_SWITCHES; i++)
+  for (guint i = 0; i < n_switches; i++)
     {
       wish.mode = i % 2 == 0 ? SONDE_TRIE_COUNT : SONDE_TRIE_OFF;
       g_assert_cmpint (sonde_trie_memory_wish (&trie->memory, &wish), ==, 0);
@@ -524,12 +522,24 @@ threads_run_on_while_functions_are_switched (gconstpointer data)
   g_assert_true (g_spawn_check_wait_status (status, &error));
 
   counts = trie_fixture_count (trie);
-  text = trie_reader_print (trie->reader, name_function);
   g_test_message ("%" G_GUINT64_FORMAT " calls, %u paths", counts.calls, counts.n_nodes);
-  g_assert_cmpuint (trie->memory.header->n_switches, ==, N_SWITCHES);
+  g_assert_cmpuint (trie->memory.header->n_switches, ==, n_switches);
+  g_assert_cmpuint (trie->memory.header->n_refused, ==, 0);
   g_assert_cmpuint (counts.calls, ==, counts.counted);
-  g_assert_cmpuint (counts.calls, >, N_SWITCHES);
+  g_assert_cmpuint (counts.calls, >, n_switches);
   g_assert_cmpuint (counts.lost_threads, ==, 0);
+}
+
+static void
+threads_run_on_while_functions_are_switched (gconstpointer data)
+{
+  switch_often (data, "switches", 4000);
+}
+
+static void
+libraries_come_and_go_while_functions_are_switched (gconstpointer data)
+{
+  switch_often (data, "reloads", 2000);
 }
 
 typedef struct
@@ -569,6 +579,8 @@ main (int argc, char *argv[])
     { "maps-of-noise-do-no-harm", maps_of_noise_do_no_harm },
     { "libraries-that-come-later-are-found", libraries_that_come_later_are_found },
     { "threads-run-on-while-functions-are-switched", threads_run_on_while_functions_are_switched },
+    { "libraries-come-and-go-while-functions-are-switched",
+      libraries_come_and_go_while_functions_are_switched },
   };
 
   g_test_init (&argc, &argv, NULL);

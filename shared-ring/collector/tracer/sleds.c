@@ -53,7 +53,8 @@ typedef struct
 
 typedef struct
 {
-  uint64_t base; /* with @segments: which one it is */
+  uint64_t base; /* with @segments and @hash: which one it is */
+  uint64_t hash;
   const ElfW (Phdr) * segments;
   SondeSledMap map;
   uint8_t *page;  /* near it: of jumps to our stubs; NULL: none yet */
@@ -80,7 +81,8 @@ static struct
   bool is_sync_asked_for;
   bool is_confined;
   unsigned long long n_loads, n_unloads; /* of the process, when all was last looked at */
-  Counts counts;                         /* then */
+  Counts unfound;                        /* what was refused then */
+  Counts counts;                         /* of all, when they were last switched on */
 } sleds = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Of the thread that forks: others may, too. */
@@ -377,51 +379,72 @@ open_module (const char *name)
   return -ESTALE;
 }
 
-/* Returns: NULL: it has no sleds, or they cannot be found */
-static Module *
-take_module (const struct dl_phdr_info *info, Counts *counts)
+/* What it has where, as its file says. Errors: -ENOENT it has none */
+static int
+find_map (const struct dl_phdr_info *info, SondeSledMap *map)
 {
-  Module *module;
   int fd, r;
 
-  for (uint32_t i = 0; i < sleds.n_modules; i++)
-    if (sleds.modules[i].base == info->dlpi_addr && sleds.modules[i].segments == info->dlpi_phdr)
-      return &sleds.modules[i];
   /* What has no path is no file: the kernel's. */
   if (*info->dlpi_name != '\0' && strchr (info->dlpi_name, '/') == NULL)
-    return NULL;
-
+    return -ENOENT;
   fd = open_module (info->dlpi_name);
   if (fd < 0)
+    return fd;
+  r = sonde_sled_map_find (fd, info, map);
+  close (fd);
+  return r;
+}
+
+/* Of what says how it is loaded: two are taken for one if all of that is alike. FNV-1a. */
+static uint64_t
+hash_segments (const struct dl_phdr_info *info)
+{
+  const uint8_t *bytes = (const uint8_t *) info->dlpi_phdr;
+  uint64_t hash = UINT64_C (0xcbf29ce484222325);
+
+  for (size_t i = 0; i < info->dlpi_phnum * sizeof info->dlpi_phdr[0]; i++)
+    hash = (hash ^ bytes[i]) * UINT64_C (0x100000001b3);
+  return hash;
+}
+
+static Module *
+find_known (const struct dl_phdr_info *info)
+{
+  for (uint32_t i = 0; i < sleds.n_modules; i++)
+    if (sleds.modules[i].base == info->dlpi_addr && sleds.modules[i].segments == info->dlpi_phdr
+        && sleds.modules[i].hash == hash_segments (info))
+      return &sleds.modules[i];
+  return NULL;
+}
+
+/* Of one that is not known. Returns: NULL: it has no sleds, or they cannot be found */
+static Module *
+look_at (const struct dl_phdr_info *info)
+{
+  Module *module;
+  SondeSledMap map;
+  int r = find_map (info, &map);
+
+  if (r < 0)
     {
-      refuse (counts, 1, SONDE_CALLS_REASON_FILE);
+      if (r != -ENOENT)
+        refuse (&sleds.unfound, 1,
+                r == -EBADMSG ? SONDE_CALLS_REASON_MAP : SONDE_CALLS_REASON_FILE);
       return NULL;
     }
-  module = &sleds.modules[sleds.n_modules < MAX_MODULES ? sleds.n_modules : 0];
   if (sleds.n_modules == MAX_MODULES)
     {
-      SondeSledMap map;
+      refuse (&sleds.unfound, map.n_entries, SONDE_CALLS_REASON_ROOM);
+      return NULL;
+    }
 
-      r = sonde_sled_map_find (fd, info, &map);
-      if (r == 0)
-        refuse (counts, map.n_entries, SONDE_CALLS_REASON_ROOM);
-      module = NULL;
-    }
-  else
-    {
-      *module = (Module){ .base = info->dlpi_addr, .segments = info->dlpi_phdr };
-      r = sonde_sled_map_find (fd, info, &module->map);
-      if (r == 0)
-        {
-          ask_for_sync ();
-          sonde_ring_store_relaxed (&sleds.n_modules, sleds.n_modules + 1);
-        }
-      else
-        module = NULL;
-    }
-  close (fd);
-  if (r < 0 && r != -ENOENT)
-    refuse (counts, 1, r == -EBADMSG ? SONDE_CALLS_REASON_MAP : SONDE_CALLS_REASON_FILE);
+  ask_for_sync ();
+  module = &sleds.modules[sleds.n_modules];
+  *module = (Module){
+    .base = info->dlpi_addr, .segments = info->dlpi_phdr, .hash = hash_segments (info), .map = map
+  };
+  sonde_ring_store_relaxed (&sleds.n_modules, sleds.n_modules + 1);
   return module;
 }
 
@@ -447,7 +470,8 @@ typedef struct
 {
   bool is_wanted;
   bool has_begun;
-  bool is_idle; /* nothing is to be done */
+  bool is_looking; /* modules came or went */
+  bool is_idle;    /* nothing is to be done */
   Counts counts;
 } Turn;
 
@@ -461,14 +485,18 @@ visit (struct dl_phdr_info *info, size_t size, void *data)
   if (!turn->has_begun)
     {
       turn->has_begun = true;
-      turn->is_idle = sleds.is_on == turn->is_wanted && sleds.n_loads == info->dlpi_adds
-                      && sleds.n_unloads == info->dlpi_subs;
+      turn->is_looking = sleds.n_loads != info->dlpi_adds || sleds.n_unloads != info->dlpi_subs;
+      turn->is_idle = !turn->is_looking && sleds.is_on == turn->is_wanted;
       if (turn->is_idle)
         return 1;
       sleds.n_loads = info->dlpi_adds;
       sleds.n_unloads = info->dlpi_subs;
+      if (turn->is_looking)
+        sleds.unfound = (Counts){ 0 };
     }
-  module = take_module (info, &turn->counts);
+  module = find_known (info);
+  if (module == NULL && turn->is_looking)
+    module = look_at (info);
   if (module == NULL)
     return 0;
   module->is_loaded = true;
@@ -515,7 +543,10 @@ settle (void)
   drop_unloaded ();
   sleds.is_on = turn.is_wanted;
   if (turn.is_wanted)
-    sleds.counts = turn.counts;
+    {
+      refuse (&turn.counts, sleds.unfound.n_refused, sleds.unfound.reason);
+      sleds.counts = turn.counts;
+    }
   tell ();
 }
 
