@@ -36,6 +36,9 @@ name_function (guint64 function)
 {
   const char *name = g_hash_table_lookup (functions, GSIZE_TO_POINTER (function));
 
+  /* Of __fentry__ it is the second byte. */
+  if (name == NULL)
+    name = g_hash_table_lookup (functions, GSIZE_TO_POINTER (function - 1));
   if (function == SONDE_TRIE_ROOT)
     return "";
   return function == SONDE_TRIE_SIGNAL_ROOT ? "[signal]" : name != NULL ? name : "?";
@@ -71,6 +74,12 @@ static gboolean
 has_sleds (const char *program)
 {
   return g_str_has_suffix (program, "sleds");
+}
+
+static gboolean
+has_fentry (const char *program)
+{
+  return g_str_has_suffix (program, "fentry");
 }
 
 /* The region is the program's descriptor 3. */
@@ -204,11 +213,28 @@ static const Case cases[] = {
                "thread mid leaf2 100" },
 };
 
-/* Where the function that jumps to another one says so what it jumps to has its place. */
-static const char tails_of_sleds[] = "main 1\n"
+/* Where hooks see the functions' own beginnings what one jumps to has its place. */
+static const char tails_in_place[] = "main 1\n"
                                      "main tails 1\n"
                                      "main tails leaf2 1000\n"
                                      "main tails tail_once 1000";
+
+/* Where nobody tells of ends, either, a call whose arguments are on the stack is lower there than
+ * the one before it, which seems to go on. */
+static const char vectors_endless[] = "add 9834\n"
+                                      "add halve 9801\n"
+                                      "halve 33\n"
+                                      "main 1\n"
+                                      "main vectors 1\n"
+                                      "widen 33";
+
+static const char *
+expect (const Case *of, const char *program)
+{
+  if (g_str_equal (of->what, "tails") && (has_sleds (program) || has_fentry (program)))
+    return tails_in_place;
+  return g_str_equal (of->what, "vectors") && has_fentry (program) ? vectors_endless : of->expected;
+}
 
 static void
 every_path_has_its_count (gconstpointer data)
@@ -220,12 +246,9 @@ every_path_has_its_count (gconstpointer data)
       {
         Run made = run (data, cases[i].what, modes[j], 4 * MIB);
         const SondeTrieHeader *header = made.trie->memory.header;
-        const char *expected = has_sleds (data) && g_str_equal (cases[i].what, "tails")
-                                   ? tails_of_sleds
-                                   : cases[i].expected;
 
         g_test_message ("%s: %" G_GUINT64_FORMAT " resynced", cases[i].what, made.counts.resynced);
-        g_assert_cmpstr (made.text, ==, expected);
+        g_assert_cmpstr (made.text, ==, expect (&cases[i], data));
         g_assert_cmpuint (header->n_functions > 0, ==, has_sleds (data));
         g_assert_cmpuint (header->n_patched, ==, header->n_functions);
         g_assert_cmpuint (header->n_refused, ==, 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* libsonde-tracer: what sleds call that are on, and the stubs between. */
-#include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/sled-map.h"
 #include "shared-ring/collector/tracer/sleds.h"
 #include "shared-ring/collector/tracer/tracer.h"
@@ -11,17 +10,11 @@ void sonde_sled_hook_enter (uint64_t site, uint64_t sp)
     __attribute__ ((visibility ("hidden"), used));
 void sonde_sled_hook_exit (uint64_t sp) __attribute__ ((visibility ("hidden"), used));
 
-static uint64_t
-start_thread (uint64_t sp, uint64_t nothing)
-{
-  return (uintptr_t) sonde_tracer_start_thread (sp);
-}
-
 /* Aside, so that the hook needs no frame. */
 static __attribute__ ((noinline)) void
 enter_first (uint64_t function, uint64_t sp)
 {
-  SondeTrieWriter *writer = (SondeTrieWriter *) (uintptr_t) sonde_call_apart (start_thread, sp, 0);
+  SondeTrieWriter *writer = sonde_tracer_start_thread_apart (sp);
 
   if (writer != NULL)
     sonde_trie_enter (writer, function, sp);

@@ -71,7 +71,7 @@ typedef struct
 
 static struct
 {
-  pthread_mutex_t lock; /* of all but @is_confined and @n_modules */
+  pthread_mutex_t lock; /* of all but @is_confined */
   Module modules[MAX_MODULES];
   uint32_t n_modules;
   SondeTrieHeader *header;
@@ -440,11 +440,12 @@ look_at (const struct dl_phdr_info *info)
     }
 
   ask_for_sync ();
+  sonde_call_apart_is_needed = true;
   module = &sleds.modules[sleds.n_modules];
   *module = (Module){
     .base = info->dlpi_addr, .segments = info->dlpi_phdr, .hash = hash_segments (info), .map = map
   };
-  sonde_ring_store_relaxed (&sleds.n_modules, sleds.n_modules + 1);
+  sleds.n_modules++;
   return module;
 }
 
@@ -463,7 +464,7 @@ drop_unloaded (void)
       }
     else if (sleds.modules[i].page != NULL)
       munmap (sleds.modules[i].page, PAGE_BYTES);
-  sonde_ring_store_relaxed (&sleds.n_modules, n);
+  sleds.n_modules = n;
 }
 
 typedef struct
@@ -635,12 +636,6 @@ sonde_sleds_confine (void)
   errno = saved_errno;
 }
 
-bool
-sonde_sleds_are_there (void)
-{
-  return sonde_ring_load_relaxed (&sleds.n_modules) > 0;
-}
-
 /* --- fork --- */
 
 static void
@@ -697,12 +692,6 @@ sonde_sleds_follow (SondeTrieHeader *header)
 void
 sonde_sleds_confine (void)
 {
-}
-
-bool
-sonde_sleds_are_there (void)
-{
-  return false;
 }
 
 #endif

@@ -58,7 +58,7 @@ ask_clock (uint64_t nothing, uint64_t nothing_2)
 static uint64_t
 read_nanoseconds (void)
 {
-  return sonde_sleds_are_there () ? sonde_call_apart (ask_clock, 0, 0) : ask_clock (0, 0);
+  return sonde_call_apart_is_needed ? sonde_call_apart (ask_clock, 0, 0) : ask_clock (0, 0);
 }
 
 /* Whether the kernel keeps its own time by the processor's counter, and lets us read that. */
@@ -370,4 +370,16 @@ sonde_tracer_start_thread (uint64_t sp)
     sonde_trie_lose (trie);
   errno = saved_errno;
   return self->writer;
+}
+
+static uint64_t
+start_thread (uint64_t sp, uint64_t nothing)
+{
+  return (uintptr_t) sonde_tracer_start_thread (sp);
+}
+
+SondeTrieWriter *
+sonde_tracer_start_thread_apart (uint64_t sp)
+{
+  return (SondeTrieWriter *) (uintptr_t) sonde_call_apart (start_thread, sp, 0);
 }

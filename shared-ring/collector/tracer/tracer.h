@@ -50,6 +50,8 @@ SondeTrieWriter *sonde_tracer_end_vfork (void);
 
 /* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
 SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
+/* The same for hooks that must leave all registers as they are. */
+SondeTrieWriter *sonde_tracer_start_thread_apart (uint64_t sp);
 
 /* The calling thread's, if there is one: a child of fork() or clone() has none of its parent's. */
 static inline SondeTrieWriter *
