@@ -287,19 +287,40 @@ ask_for_sync (void)
   sleds.is_sync_asked_for = true;
 }
 
+static SondeSledState
+state_of (const Module *module, const SondeSled *sled)
+{
+  return sonde_sled_look (sled, code_of (sled), target_of (module, sled->kind));
+}
+
+/* What is written first nobody reaches. */
+static void
+write_sleds (const Module *module)
+{
+  SondeSled sled;
+
+  for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
+    if (state_of (module, &sled) == SONDE_SLED_FRESH)
+      sonde_sled_prepare (&sled, code_of (&sled), target_of (module, sled.kind));
+  sync_cores ();
+  for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
+    if (state_of (module, &sled) == SONDE_SLED_READY)
+      sonde_sled_switch (&sled, code_of (&sled), true);
+}
+
 static void
 switch_on (Module *module, Counts *counts)
 {
   SondeCallsReason reason = SONDE_CALLS_REASON_NONE;
   uint32_t n_sleds = 0;
-  uint32_t n_other = 0;
-  uint32_t texts = 0;
+  uint32_t texts = 0; /* a bit for each that something is to be written to */
   SondeSled sled;
   int error;
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, counts); n_sleds++)
     {
-      texts |= 1u << sled.text;
+      if (module->page == NULL || state_of (module, &sled) != SONDE_SLED_ON)
+        texts |= 1u << sled.text;
       counts->n_functions += sled.kind == SONDE_SLED_ENTRY;
     }
   if (n_sleds == 0)
@@ -307,7 +328,7 @@ switch_on (Module *module, Counts *counts)
 
   if (module->page == NULL)
     reason = make_page (module);
-  if (reason == SONDE_CALLS_REASON_NONE)
+  if (reason == SONDE_CALLS_REASON_NONE && texts != 0)
     {
       error = open_texts (&module->map, texts);
       reason = error != 0 ? reason_for (error) : SONDE_CALLS_REASON_NONE;
@@ -317,29 +338,17 @@ switch_on (Module *module, Counts *counts)
       refuse (counts, n_sleds, reason);
       return;
     }
-
-  /* What is written first nobody reaches. */
-  for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
+  if (texts != 0)
     {
-      const uint64_t target = target_of (module, sled.kind);
-      SondeSledState state = sonde_sled_look (&sled, code_of (&sled), target);
-
-      if (state == SONDE_SLED_FRESH)
-        sonde_sled_prepare (&sled, code_of (&sled), target);
-      n_other += state == SONDE_SLED_OTHER;
+      write_sleds (module);
+      close_texts (&module->map, texts);
     }
-  sync_cores ();
+
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    {
-      SondeSledState state
-          = sonde_sled_look (&sled, code_of (&sled), target_of (module, sled.kind));
-
-      if (state == SONDE_SLED_READY)
-        sonde_sled_switch (&sled, code_of (&sled), true);
-      counts->n_patched += sled.kind == SONDE_SLED_ENTRY && state >= SONDE_SLED_READY;
-    }
-  close_texts (&module->map, texts);
-  refuse (counts, n_other, SONDE_CALLS_REASON_CODE);
+    if (state_of (module, &sled) != SONDE_SLED_ON)
+      refuse (counts, 1, SONDE_CALLS_REASON_CODE);
+    else
+      counts->n_patched += sled.kind == SONDE_SLED_ENTRY;
 }
 
 static void
@@ -351,12 +360,12 @@ switch_off (Module *module)
   if (module->page == NULL)
     return;
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (sonde_sled_look (&sled, code_of (&sled), target_of (module, sled.kind)) == SONDE_SLED_ON)
+    if (state_of (module, &sled) == SONDE_SLED_ON)
       texts |= 1u << sled.text;
   if (texts == 0 || open_texts (&module->map, texts) != 0)
     return;
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (sonde_sled_look (&sled, code_of (&sled), target_of (module, sled.kind)) == SONDE_SLED_ON)
+    if (state_of (module, &sled) == SONDE_SLED_ON)
       sonde_sled_switch (&sled, code_of (&sled), false);
   close_texts (&module->map, texts);
 }
