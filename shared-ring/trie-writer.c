@@ -6,6 +6,9 @@
 /* So many calls of a path are timed whatever comes. */
 #define FIRST_CALLS 8u
 
+/* The site of a frame whose end nobody tells, where no site is known. */
+#define ENDLESS UINT64_C (1)
+
 /* --- paths --- */
 
 HOT uint32_t
@@ -235,7 +238,7 @@ pop (SondeTrieWriter *self, SondeTrieFrame *frame)
 RARE SondeTrieFrame *
 pop_dead (SondeTrieWriter *self, SondeTrieFrame *frame)
 {
-  grow (&self->slot->resynced, frame->sp != 0);
+  grow (&self->slot->resynced, frame->sp != 0 && frame->site != ENDLESS);
   self->n_over = 0;
   return pop (self, frame);
 }
@@ -301,7 +304,7 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   if (UNLIKELY (self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)))
     sonde_trie_context_take_left_out (self);
   if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)
-                || (is_within && is_unwanted (self, function))))
+                || ((is_within || site == ENDLESS) && is_unwanted (self, function))))
     goto out;
 
   calls = self->slot->calls + 1;
@@ -339,7 +342,7 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     {
       node = node_at (self, number);
       grow (&node->calls, 1);
-      if (self->mode != SONDE_TRIE_COUNT)
+      if (self->mode != SONDE_TRIE_COUNT && (is_within || site != ENDLESS))
         weight = decide (self, node);
     }
   else
@@ -528,6 +531,57 @@ leave_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
   return true;
 }
 
+/* Most of those have others to end. */
+HOT bool
+pass_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp)
+{
+  SondeTrieFrame *frame;
+  SondeTrieNode *node;
+  uint32_t number;
+  uint64_t calls;
+
+  if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
+    return false;
+  if (UNLIKELY (is_left_out (self, function)))
+    return true;
+  self->busy = sp;
+  sonde_ring_signal_fence ();
+
+  frame = self->top;
+  while (frame->sp <= sp && frame->site == ENDLESS && frame != self->first)
+    frame--;
+  calls = self->slot->calls + 1;
+  number = self->table[hash (frame->node, function)];
+  node = node_at (self, number);
+  if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)
+                || self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)
+                || (calls & self->quick_mask) == 0 || sp - self->stack_lo >= self->stack_bytes
+                || frame->sp <= sp || self->n_over > 0 || frame + 1 == self->end
+                || node->function != function || node->parent != frame->node))
+    {
+      end (self);
+      return false;
+    }
+
+  sonde_ring_store_relaxed (&self->slot->calls, calls);
+  grow (&node->calls, 1);
+  frame++;
+  frame->sp = sp;
+  frame->function = function;
+  frame->site = ENDLESS;
+  sonde_ring_store_relaxed (&frame->node, number);
+  frame->weight = 0;
+  set_top (self, frame);
+  end (self);
+  return true;
+}
+
+static __attribute__ ((noinline)) void
+pass_fully (SondeTrieWriter *self, uint64_t function, uint64_t sp)
+{
+  enter (self, function, sp, ENDLESS, false);
+}
+
 static __attribute__ ((noinline)) void
 enter_fully (SondeTrieWriter *self, uint64_t function, uint64_t sp)
 {
@@ -604,6 +658,13 @@ sonde_trie_seed (SondeTrieWriter *self, const SondeTrieStanding *calls, size_t n
       frame->weight = 0;
       set_top (self, frame);
     }
+}
+
+void
+sonde_trie_pass (SondeTrieWriter *self, uint64_t function, uint64_t sp)
+{
+  if (UNLIKELY (!pass_quickly (self, function, sp)))
+    pass_fully (self, function, sp);
 }
 
 void

@@ -86,6 +86,15 @@ void sonde_trie_exit (SondeTrieWriter *self, uint64_t sp);
 void sonde_trie_enter_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site);
 void sonde_trie_exit_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site);
 
+/**
+ * sonde_trie_pass:
+ * @sp: where its return address is
+ *
+ * A call whose end nobody tells: it is over when another one is as high, or higher. So it is not
+ * timed.
+ */
+void sonde_trie_pass (SondeTrieWriter *self, uint64_t function, uint64_t sp);
+
 /* A call that had begun before the thread had its writer. */
 typedef struct
 {

@@ -50,7 +50,7 @@ LAYERS = {
     'symbols': BASE + ['libiberty/demangle.h'],
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
-    'shared-ring/collector/tracer': ['libiberty/demangle.h', 'shared-ring/*.h', 'shared-ring/collector/*.h', 'unwind/*.h'],
+    'shared-ring/collector/tracer': ['libiberty/demangle.h', 'protocol/*.h', 'shared-ring/*.h', 'shared-ring/collector/*.h', 'unwind/*.h'],
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE

@@ -244,9 +244,19 @@ def test_sleds(system):
         test_refusal(system)
 
 
+def test_entries(system):
+    system.callers = 'callers-fentry'
+    if not os.path.exists(system.program('tests/system/callers-fentry')):
+        raise Skip('it is not gcc that builds')
+    for mode in ('count', 'auto', 'exact'):
+        program, = system.trace(f'entries-{mode}.syscap', mode, str(N_CALLS))
+        check(program.counts() == [(2, 1), (3, N_CALLS)], program.counts())
+        check_shown(system, f'entries-{mode}.syscap', 'count')
+
+
 def main():
     has_sleds = os.path.exists(os.path.join(sys.argv[1], 'tests/system/callers-sleds'))
-    system = Callers(12 if has_sleds else 7)
+    system = Callers(13 if has_sleds else 8)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
     with system.case('above a budget what is called most is counted no more'):
@@ -261,6 +271,8 @@ def main():
         test_fork(system)
     with system.case('a program that is killed has told all, and where it was'):
         test_kill(system)
+    with system.case('calls whose ends nobody tells are counted, and not timed'):
+        test_entries(system)
     if has_sleds:
         test_sleds(system)
     system.finish()

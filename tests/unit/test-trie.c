@@ -178,6 +178,56 @@ more_callees_than_the_table_has_are_told_apart (void)
 }
 
 static void
+assert_untimed (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data)
+{
+  g_assert_false (change->is_timed);
+}
+
+/* A program of @depth below @function, which has a frame of a size of its own: told with its ends
+ * to one trie, and without to another. */
+static void
+call_at_random (
+    GRand *random, SondeTrieWriter *whole, SondeTrieWriter *endless, guint64 sp, guint depth)
+{
+  guint n = depth > 0 ? (guint) g_rand_int_range (random, 0, 4) : 0;
+  guint64 function = 'a' + (guint64) g_rand_int_range (random, 0, 5);
+
+  sonde_trie_enter (whole, function, sp);
+  sonde_trie_pass (endless, function, sp);
+  for (guint i = 0; i < n; i++)
+    call_at_random (random, whole, endless, sp - 16 * (function - 'a' + 1), depth - 1);
+  sonde_trie_exit (whole, sp);
+}
+
+static void
+calls_whose_end_nobody_tells_have_their_paths (void)
+{
+  static const SondeTrieMode modes[] = { SONDE_TRIE_COUNT, SONDE_TRIE_AUTO, SONDE_TRIE_EXACT };
+
+  for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
+    {
+      g_autoptr (TrieFixture) whole = make (64 * MIB, modes[i]);
+      g_autoptr (TrieFixture) endless = make (64 * MIB, modes[i]);
+      SondeTrieWriter *writers[] = { trie_fixture_take (whole, 1), trie_fixture_take (endless, 1) };
+      g_autoptr (GRand) random = g_rand_new_with_seed (i);
+      g_autofree char *expected = NULL;
+      SondeTrieCounts counts;
+
+      for (guint j = 0; j < 300; j++)
+        call_at_random (random, writers[0], writers[1], 0x80000, 7);
+      counts = trie_fixture_count (whole);
+      g_assert_cmpuint (counts.calls, >, 3000);
+      expected = trie_reader_print (whole->reader, trie_letter);
+      trie_fixture_assert_text (endless, expected);
+      counts = trie_fixture_count (endless);
+      g_assert_cmpuint (counts.resynced, ==, 0);
+      g_assert_cmpuint (counts.unmatched, ==, 0);
+      g_assert_cmpuint (counts.lost_depth, ==, 0);
+      sonde_trie_reader_tell_all (endless->reader, assert_untimed, NULL);
+    }
+}
+
+static void
 what_longjmp_left_is_dead_at_the_next_call (void)
 {
   g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_AUTO);
@@ -1562,6 +1612,8 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/each-path-has-its-own-count", each_path_has_its_own_count);
   g_test_add_func ("/trie/more-callees-than-the-table-has-are-told-apart",
                    more_callees_than_the_table_has_are_told_apart);
+  g_test_add_func ("/trie/calls-whose-end-nobody-tells-have-their-paths",
+                   calls_whose_end_nobody_tells_have_their_paths);
   g_test_add_func ("/trie/what-longjmp-left-is-dead-at-the-next-call",
                    what_longjmp_left_is_dead_at_the_next_call);
   g_test_add_func ("/trie/the-target-of-a-tail-call-is-a-sibling",

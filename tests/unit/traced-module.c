@@ -5,6 +5,16 @@ void module_leaf (unsigned value);
 
 static volatile unsigned work;
 
+#ifdef IS_LARGER
+void module_branch (unsigned value);
+
+void
+module_branch (unsigned value)
+{
+  work = work * value;
+}
+#endif
+
 void
 module_leaf (unsigned value)
 {

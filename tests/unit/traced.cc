@@ -3,6 +3,7 @@
  * test-tracer. Its first argument says what; it prints its functions, and what it counted. */
 #include <alloca.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -356,6 +357,18 @@ extern "C"
     work = work + 1;
   }
 
+  /* What it returns from comes before another call. */
+  KEPT void
+  vfork_once ()
+  {
+    pid_t child = vfork ();
+
+    if (child == 0)
+      _exit (0);
+    waitpid (child, NULL, 0);
+    work = work + 1;
+  }
+
   /* Children run on their parent's stack, and in its memory. */
   KEPT void
   vforks ()
@@ -386,6 +399,7 @@ extern "C"
             waitpid (child, NULL, 0);
           }
         leaf (1);
+        vfork_once ();
       }
     work = work + 1;
   }
@@ -455,6 +469,29 @@ extern "C"
     is_stopped = true;
     for (unsigned i = 0; i < 3; i++)
       pthread_join (ids[i], NULL);
+  }
+
+  /* Libraries that come and go, where others were, until standard input is at its end. */
+  KEPT void
+  reloads ()
+  {
+    const char *const names[] = { getenv ("TRACED_MODULE"), getenv ("TRACED_MODULE_2") };
+    pthread_t id;
+    char byte;
+
+    fcntl (STDIN_FILENO, F_SETFL, O_NONBLOCK);
+    pthread_create (&id, NULL, busy_thread, NULL);
+    for (unsigned i = 0; read (STDIN_FILENO, &byte, 1) != 0; i++)
+      {
+        void *module = dlopen (names[i % 2], RTLD_NOW);
+        void (*function) (unsigned) = (void (*) (unsigned)) dlsym (module, "module_leaf");
+
+        for (unsigned j = 0; j < 10 * N; j++)
+          function (j);
+        dlclose (module);
+      }
+    is_stopped = true;
+    pthread_join (id, NULL);
   }
 
   /* A library that comes while the program runs: TRACED_MODULE is its path. Its function is waited
@@ -539,25 +576,16 @@ extern "C"
       const char *name;
       void *function;
     } rows[] = {
-      ROW (calls),          ROW (jumps),
-      ROW (throws),         ROW (tails),
-      ROW (vectors),        ROW (switches),
-      ROW (loads),          ROW (allocas),
-      ROW (handlers),       ROW (interrupts),
-      ROW (contexts),       ROW (forks),
-      ROW (vforks),         ROW (threads),
-      ROW (many_threads),   ROW (confined),
-      ROW (filtered),       ROW (thread_that_returns),
-      ROW (no_descriptors), ROW (leaf),
-      ROW (leaf2),          ROW (mid),
-      ROW (sink),           ROW (jump_once),
-      ROW (throw_once),     ROW (allocate),
-      ROW (handle),         ROW (raise_once),
-      ROW (give_way),       ROW (coroutine),
-      ROW (resume),         ROW (thread),
-      ROW (tail_once),      ROW (add),
-      ROW (halve),          ROW (widen),
-      ROW (busy_thread),
+      ROW (calls),          ROW (jumps),      ROW (throws),      ROW (tails),
+      ROW (vectors),        ROW (switches),   ROW (loads),       ROW (reloads),
+      ROW (allocas),        ROW (handlers),   ROW (interrupts),  ROW (contexts),
+      ROW (forks),          ROW (vforks),     ROW (vfork_once),  ROW (threads),
+      ROW (many_threads),   ROW (confined),   ROW (filtered),    ROW (thread_that_returns),
+      ROW (no_descriptors), ROW (leaf),       ROW (leaf2),       ROW (mid),
+      ROW (sink),           ROW (jump_once),  ROW (throw_once),  ROW (allocate),
+      ROW (handle),         ROW (raise_once), ROW (give_way),    ROW (coroutine),
+      ROW (resume),         ROW (thread),     ROW (tail_once),   ROW (add),
+      ROW (halve),          ROW (widen),      ROW (busy_thread),
     };
     setvbuf (stdout, NULL, _IOFBF, 65536);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "shared-ring/collector/tracer/call-apart.h"
 
+bool sonde_call_apart_is_needed;
+
 #if defined(__x86_64__) && defined(__LP64__)
 
 #include <cpuid.h>

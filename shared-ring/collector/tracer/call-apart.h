@@ -2,15 +2,19 @@
 /* Calls what may use any register from hooks that must leave all as they are. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /**
  * SECTION: call-apart
  *
- * A sled's hook comes between a function and its caller, who have their arguments and results in
- * registers that a called function may use otherwise. Our own code is built to use the general ones
- * alone, which the stub keeps; what calls libc goes through here.
+ * A hook where a function begins or ends comes between it and its caller, who have arguments and
+ * results in registers that a called function may use otherwise. Our own code is built to use the
+ * general ones alone, which the stub keeps; what calls libc goes through here.
  */
+
+/* Whether there may be such hooks: else none that asks for the time must call apart. */
+extern bool sonde_call_apart_is_needed __attribute__ ((visibility ("hidden")));
 
 /* Once, before the first call. */
 void sonde_call_apart_init (void);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* libsonde-tracer: what sleds call that are on, and the stubs between. */
-#include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/sled-map.h"
 #include "shared-ring/collector/tracer/sleds.h"
 #include "shared-ring/collector/tracer/tracer.h"
@@ -11,20 +10,23 @@ void sonde_sled_hook_enter (uint64_t site, uint64_t sp)
     __attribute__ ((visibility ("hidden"), used));
 void sonde_sled_hook_exit (uint64_t sp) __attribute__ ((visibility ("hidden"), used));
 
-static uint64_t
-start_thread (uint64_t sp, uint64_t nothing)
-{
-  return (uintptr_t) sonde_tracer_start_thread (sp);
-}
-
 /* Aside, so that the hook needs no frame. */
 static __attribute__ ((noinline)) void
 enter_first (uint64_t function, uint64_t sp)
 {
-  SondeTrieWriter *writer = (SondeTrieWriter *) (uintptr_t) sonde_call_apart (start_thread, sp, 0);
+  SondeTrieWriter *writer = sonde_tracer_start_thread_apart (sp);
 
   if (writer != NULL)
     sonde_trie_enter (writer, function, sp);
+}
+
+static __attribute__ ((noinline)) void
+exit_behind_vfork (uint64_t sp)
+{
+  SondeTrieWriter *writer = sonde_tracer_end_vfork ();
+
+  if (writer != NULL)
+    sonde_trie_exit (writer, sp);
 }
 
 /* @site: behind the call in the sled, which is where the function begins, or behind its ENDBR64 */
@@ -47,6 +49,8 @@ sonde_sled_hook_exit (uint64_t sp)
 
   if (__builtin_expect (writer != NULL, 1))
     sonde_trie_exit (writer, sp);
+  else if (__builtin_expect (sonde_tracer_thread.parent != 0, 0))
+    exit_behind_vfork (sp);
 }
 
 /* All registers that may have arguments are kept where a function begins or gives way to another

@@ -22,7 +22,7 @@ read_at (int fd, void *data, size_t size_bytes, uint64_t offset)
 {
   ssize_t n;
 
-  if (offset > INT64_MAX - size_bytes)
+  if (offset > (uint64_t) INT64_MAX - size_bytes)
     return -EBADMSG;
   n = pread (fd, data, size_bytes, (off_t) offset);
   return n < 0 ? -errno : (size_t) n == size_bytes ? 0 : -EBADMSG;
@@ -78,13 +78,14 @@ take_section (int fd,
               const struct dl_phdr_info *info,
               SondeSledMap *map)
 {
+  const uint64_t offset = names->sh_offset;
   char name[sizeof section_name];
   int r;
 
   if (names->sh_size < sizeof name || section->sh_name > names->sh_size - sizeof name
-      || names->sh_offset > UINT64_MAX - names->sh_size)
+      || offset > UINT64_MAX - names->sh_size)
     return 0;
-  r = read_at (fd, name, sizeof name, names->sh_offset + section->sh_name);
+  r = read_at (fd, name, sizeof name, offset + section->sh_name);
   if (r < 0)
     return r;
   if (memcmp (name, section_name, sizeof name) != 0)
@@ -105,6 +106,7 @@ find_section (int fd,
               const struct dl_phdr_info *info,
               SondeSledMap *map)
 {
+  const uint64_t offset = header->e_shoff;
   ElfW (Shdr) sections[SECTION_STEP], names;
   uint32_t n_read;
   int r;
@@ -112,15 +114,14 @@ find_section (int fd,
   if (header->e_shnum == 0)
     return -ENOENT;
   if (header->e_shentsize != sizeof sections[0] || header->e_shstrndx >= header->e_shnum
-      || header->e_shoff > (uint64_t) INT64_MAX - MAX_SECTIONS * sizeof sections[0])
+      || offset > (uint64_t) INT64_MAX - MAX_SECTIONS * sizeof sections[0])
     return -EBADMSG;
-  r = read_at (fd, &names, sizeof names, header->e_shoff + header->e_shstrndx * sizeof sections[0]);
+  r = read_at (fd, &names, sizeof names, offset + header->e_shstrndx * sizeof sections[0]);
 
   for (uint32_t i = 0; i < header->e_shnum && r == 0; i += n_read)
     {
       n_read = header->e_shnum - i < SECTION_STEP ? header->e_shnum - i : SECTION_STEP;
-      r = read_at (fd, sections, n_read * sizeof sections[0],
-                   header->e_shoff + i * sizeof sections[0]);
+      r = read_at (fd, sections, n_read * sizeof sections[0], offset + i * sizeof sections[0]);
       for (uint32_t j = 0; j < n_read && r == 0; j++)
         if (is_candidate (&sections[j]))
           r = take_section (fd, &sections[j], &names, info, map);

@@ -54,7 +54,8 @@ typedef struct
 
 typedef struct
 {
-  uint64_t base; /* with @segments: which one it is */
+  uint64_t base; /* with @segments and @hash: which one it is */
+  uint64_t hash;
   const ElfW (Phdr) * segments;
   SondeSledMap map;
   uint8_t *page;  /* near it: of jumps to our stubs; NULL: none yet */
@@ -71,16 +72,18 @@ typedef struct
 
 static struct
 {
-  pthread_mutex_t lock; /* of all but @is_confined and @n_modules */
+  pthread_mutex_t lock; /* of all but @is_confined */
   Module modules[MAX_MODULES];
   uint32_t n_modules;
   SondeTrieHeader *header;
   bool is_on;
   bool is_child;     /* other threads of its parent may have left locks behind */
   bool is_following; /* there is a thread */
+  bool is_sync_asked_for;
   bool is_confined;
   unsigned long long n_loads, n_unloads; /* of the process, when all was last looked at */
-  Counts counts;                         /* then */
+  Counts unfound;                        /* what was refused then */
+  Counts counts;                         /* of all, when they were last switched on */
 } sleds = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Of the thread that forks: others may, too. */
@@ -280,8 +283,37 @@ close_texts (const SondeSledMap *map, uint32_t texts)
 static void
 sync_cores (void)
 {
-  syscall (SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
   syscall (SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+}
+
+/* Before anything is open: in a process with threads the kernel takes some milliseconds for it. */
+static void
+ask_for_sync (void)
+{
+  if (!sleds.is_sync_asked_for)
+    syscall (SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+  sleds.is_sync_asked_for = true;
+}
+
+static SondeSledState
+state_of (const Module *module, const SondeSled *sled)
+{
+  return sonde_sled_look (sled, code_of (sled), target_of (module, sled->kind));
+}
+
+/* What is written first nobody reaches. */
+static void
+write_sleds (const Module *module)
+{
+  SondeSled sled;
+
+  for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
+    if (state_of (module, &sled) == SONDE_SLED_FRESH && is_wanted (&sled))
+      sonde_sled_prepare (&sled, code_of (&sled), target_of (module, sled.kind));
+  sync_cores ();
+  for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
+    if (state_of (module, &sled) >= SONDE_SLED_READY)
+      sonde_sled_switch (&sled, code_of (&sled), is_wanted (&sled));
 }
 
 static void
@@ -289,14 +321,14 @@ switch_on (Module *module, Counts *counts)
 {
   SondeCallsReason reason = SONDE_CALLS_REASON_NONE;
   uint32_t n_sleds = 0;
-  uint32_t n_other = 0;
-  uint32_t texts = 0;
+  uint32_t texts = 0; /* a bit for each that something is to be written to */
   SondeSled sled;
   int error;
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, counts); n_sleds++)
     {
-      texts |= 1u << sled.text;
+      if (module->page == NULL || (state_of (module, &sled) == SONDE_SLED_ON) != is_wanted (&sled))
+        texts |= 1u << sled.text;
       counts->n_functions += sled.kind == SONDE_SLED_ENTRY && is_wanted (&sled);
     }
   if (n_sleds == 0)
@@ -304,7 +336,7 @@ switch_on (Module *module, Counts *counts)
 
   if (module->page == NULL)
     reason = make_page (module);
-  if (reason == SONDE_CALLS_REASON_NONE)
+  if (reason == SONDE_CALLS_REASON_NONE && texts != 0)
     {
       error = open_texts (&module->map, texts);
       reason = error != 0 ? reason_for (error) : SONDE_CALLS_REASON_NONE;
@@ -314,31 +346,17 @@ switch_on (Module *module, Counts *counts)
       refuse (counts, n_sleds, reason);
       return;
     }
-
-  /* What is written first nobody reaches. */
-  for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
+  if (texts != 0)
     {
-      const uint64_t target = target_of (module, sled.kind);
-      SondeSledState state = sonde_sled_look (&sled, code_of (&sled), target);
-
-      if (state == SONDE_SLED_FRESH && is_wanted (&sled))
-        sonde_sled_prepare (&sled, code_of (&sled), target);
-      n_other += state == SONDE_SLED_OTHER;
+      write_sleds (module);
+      close_texts (&module->map, texts);
     }
-  sync_cores ();
+
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    {
-      SondeSledState state
-          = sonde_sled_look (&sled, code_of (&sled), target_of (module, sled.kind));
-
-      bool has_hook = state >= SONDE_SLED_READY && is_wanted (&sled);
-
-      if (state >= SONDE_SLED_READY && has_hook != (state == SONDE_SLED_ON))
-        sonde_sled_switch (&sled, code_of (&sled), has_hook);
-      counts->n_patched += sled.kind == SONDE_SLED_ENTRY && has_hook;
-    }
-  close_texts (&module->map, texts);
-  refuse (counts, n_other, SONDE_CALLS_REASON_CODE);
+    if (is_wanted (&sled) && state_of (module, &sled) != SONDE_SLED_ON)
+      refuse (counts, 1, SONDE_CALLS_REASON_CODE);
+    else
+      counts->n_patched += sled.kind == SONDE_SLED_ENTRY && is_wanted (&sled);
 }
 
 static void
@@ -350,12 +368,12 @@ switch_off (Module *module)
   if (module->page == NULL)
     return;
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (sonde_sled_look (&sled, code_of (&sled), target_of (module, sled.kind)) == SONDE_SLED_ON)
+    if (state_of (module, &sled) == SONDE_SLED_ON)
       texts |= 1u << sled.text;
   if (texts == 0 || open_texts (&module->map, texts) != 0)
     return;
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (sonde_sled_look (&sled, code_of (&sled), target_of (module, sled.kind)) == SONDE_SLED_ON)
+    if (state_of (module, &sled) == SONDE_SLED_ON)
       sonde_sled_switch (&sled, code_of (&sled), false);
   close_texts (&module->map, texts);
 }
@@ -378,48 +396,73 @@ open_module (const char *name)
   return -ESTALE;
 }
 
-/* Returns: NULL: it has no sleds, or they cannot be found */
-static Module *
-take_module (const struct dl_phdr_info *info, Counts *counts)
+/* What it has where, as its file says. Errors: -ENOENT it has none */
+static int
+find_map (const struct dl_phdr_info *info, SondeSledMap *map)
 {
-  Module *module;
   int fd, r;
 
-  for (uint32_t i = 0; i < sleds.n_modules; i++)
-    if (sleds.modules[i].base == info->dlpi_addr && sleds.modules[i].segments == info->dlpi_phdr)
-      return &sleds.modules[i];
   /* What has no path is no file: the kernel's. */
   if (*info->dlpi_name != '\0' && strchr (info->dlpi_name, '/') == NULL)
-    return NULL;
-
+    return -ENOENT;
   fd = open_module (info->dlpi_name);
   if (fd < 0)
+    return fd;
+  r = sonde_sled_map_find (fd, info, map);
+  close (fd);
+  return r;
+}
+
+/* Of what says how it is loaded: two are taken for one if all of that is alike. FNV-1a. */
+static uint64_t
+hash_segments (const struct dl_phdr_info *info)
+{
+  const uint8_t *bytes = (const uint8_t *) info->dlpi_phdr;
+  uint64_t hash = UINT64_C (0xcbf29ce484222325);
+
+  for (size_t i = 0; i < info->dlpi_phnum * sizeof info->dlpi_phdr[0]; i++)
+    hash = (hash ^ bytes[i]) * UINT64_C (0x100000001b3);
+  return hash;
+}
+
+static Module *
+find_known (const struct dl_phdr_info *info)
+{
+  for (uint32_t i = 0; i < sleds.n_modules; i++)
+    if (sleds.modules[i].base == info->dlpi_addr && sleds.modules[i].segments == info->dlpi_phdr
+        && sleds.modules[i].hash == hash_segments (info))
+      return &sleds.modules[i];
+  return NULL;
+}
+
+/* Of one that is not known. Returns: NULL: it has no sleds, or they cannot be found */
+static Module *
+look_at (const struct dl_phdr_info *info)
+{
+  Module *module;
+  SondeSledMap map;
+  int r = find_map (info, &map);
+
+  if (r < 0)
     {
-      refuse (counts, 1, SONDE_CALLS_REASON_FILE);
+      if (r != -ENOENT)
+        refuse (&sleds.unfound, 1,
+                r == -EBADMSG ? SONDE_CALLS_REASON_MAP : SONDE_CALLS_REASON_FILE);
       return NULL;
     }
-  module = &sleds.modules[sleds.n_modules < MAX_MODULES ? sleds.n_modules : 0];
   if (sleds.n_modules == MAX_MODULES)
     {
-      SondeSledMap map;
+      refuse (&sleds.unfound, map.n_entries, SONDE_CALLS_REASON_ROOM);
+      return NULL;
+    }
 
-      r = sonde_sled_map_find (fd, info, &map);
-      if (r == 0)
-        refuse (counts, map.n_entries, SONDE_CALLS_REASON_ROOM);
-      module = NULL;
-    }
-  else
-    {
-      *module = (Module){ .base = info->dlpi_addr, .segments = info->dlpi_phdr };
-      r = sonde_sled_map_find (fd, info, &module->map);
-      if (r == 0)
-        sonde_ring_store_relaxed (&sleds.n_modules, sleds.n_modules + 1);
-      else
-        module = NULL;
-    }
-  close (fd);
-  if (r < 0 && r != -ENOENT)
-    refuse (counts, 1, r == -EBADMSG ? SONDE_CALLS_REASON_MAP : SONDE_CALLS_REASON_FILE);
+  ask_for_sync ();
+  sonde_call_apart_is_needed = true;
+  module = &sleds.modules[sleds.n_modules];
+  *module = (Module){
+    .base = info->dlpi_addr, .segments = info->dlpi_phdr, .hash = hash_segments (info), .map = map
+  };
+  sleds.n_modules++;
   return module;
 }
 
@@ -438,14 +481,15 @@ drop_unloaded (void)
       }
     else if (sleds.modules[i].page != NULL)
       munmap (sleds.modules[i].page, PAGE_BYTES);
-  sonde_ring_store_relaxed (&sleds.n_modules, n);
+  sleds.n_modules = n;
 }
 
 typedef struct
 {
   bool is_wanted;
   bool has_begun;
-  bool is_idle; /* nothing is to be done */
+  bool is_looking; /* modules came or went */
+  bool is_idle;    /* nothing is to be done */
   Counts counts;
 } Turn;
 
@@ -459,14 +503,18 @@ visit (struct dl_phdr_info *info, size_t size, void *data)
   if (!turn->has_begun)
     {
       turn->has_begun = true;
-      turn->is_idle = sleds.is_on == turn->is_wanted && sleds.n_loads == info->dlpi_adds
-                      && sleds.n_unloads == info->dlpi_subs;
+      turn->is_looking = sleds.n_loads != info->dlpi_adds || sleds.n_unloads != info->dlpi_subs;
+      turn->is_idle = !turn->is_looking && sleds.is_on == turn->is_wanted;
       if (turn->is_idle)
         return 1;
       sleds.n_loads = info->dlpi_adds;
       sleds.n_unloads = info->dlpi_subs;
+      if (turn->is_looking)
+        sleds.unfound = (Counts){ 0 };
     }
-  module = take_module (info, &turn->counts);
+  module = find_known (info);
+  if (module == NULL && turn->is_looking)
+    module = look_at (info);
   if (module == NULL)
     return 0;
   module->is_loaded = true;
@@ -513,7 +561,10 @@ settle (void)
   drop_unloaded ();
   sleds.is_on = turn.is_wanted;
   if (turn.is_wanted)
-    sleds.counts = turn.counts;
+    {
+      refuse (&turn.counts, sleds.unfound.n_refused, sleds.unfound.reason);
+      sleds.counts = turn.counts;
+    }
   tell ();
 }
 
@@ -602,12 +653,6 @@ sonde_sleds_confine (void)
   errno = saved_errno;
 }
 
-bool
-sonde_sleds_are_there (void)
-{
-  return sonde_ring_load_relaxed (&sleds.n_modules) > 0;
-}
-
 /* --- fork --- */
 
 static void
@@ -664,12 +709,6 @@ sonde_sleds_follow (SondeTrieHeader *header)
 void
 sonde_sleds_confine (void)
 {
-}
-
-bool
-sonde_sleds_are_there (void)
-{
-  return false;
 }
 
 #endif

@@ -2,8 +2,6 @@
 /* Has functions with sleds call hooks while somebody wants to know of their calls. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "shared-ring/trie-layout.h"
 
 /**
@@ -31,9 +29,6 @@ void sonde_sleds_follow (SondeTrieHeader *header);
 /* The program is about to close itself by seccomp: they stay as they are. Any thread, and signal
  * handlers. */
 void sonde_sleds_confine (void);
-
-/* Whether hooks may be called by sleds, and must leave all registers as they are. */
-bool sonde_sleds_are_there (void);
 
 /* What sleds lead to. */
 extern const char sonde_sled_stub_enter[] __attribute__ ((visibility ("hidden")));

@@ -67,7 +67,7 @@ ask_clock (uint64_t nothing, uint64_t nothing_2)
 static uint64_t
 read_nanoseconds (void)
 {
-  return sonde_sleds_are_there () ? sonde_call_apart (ask_clock, 0, 0) : ask_clock (0, 0);
+  return sonde_call_apart_is_needed ? sonde_call_apart (ask_clock, 0, 0) : ask_clock (0, 0);
 }
 
 /* Whether the kernel keeps its own time by the processor's counter, and lets us read that. */
@@ -94,20 +94,6 @@ has_counter (void)
 #endif
 }
 
-/* The thread gets no other one. */
-static void
-give_up (void)
-{
-  SondeTracerThread *self = &sonde_tracer_thread;
-  SondeTrieWriter *writer = sonde_tracer_get ();
-
-  self->is_busy = 1;
-  self->writer = NULL;
-  sonde_ring_signal_fence ();
-  if (writer != NULL)
-    sonde_trie_leave_writer (writer);
-}
-
 void
 sonde_tracer_begin_vfork (void)
 {
@@ -127,8 +113,7 @@ sonde_tracer_begin_vfork (void)
 static bool
 is_vfork_child (const SondeTracerThread *self)
 {
-  return self->parent != 0 && getpid () != self->parent
-         && sonde_fork_guard_generation () == self->generation;
+  return getpid () != self->parent && sonde_fork_guard_generation () == self->generation;
 }
 
 SondeTrieWriter *
@@ -142,6 +127,20 @@ sonde_tracer_end_vfork (void)
   sonde_ring_signal_fence ();
   self->writer = self->parked;
   return sonde_tracer_get ();
+}
+
+/* The thread gets no other one. */
+static void
+give_up (void)
+{
+  SondeTracerThread *self = &sonde_tracer_thread;
+  SondeTrieWriter *writer = self->parent != 0 ? sonde_tracer_end_vfork () : sonde_tracer_get ();
+
+  self->is_busy = 1;
+  self->writer = NULL;
+  sonde_ring_signal_fence ();
+  if (writer != NULL)
+    sonde_trie_leave_writer (writer);
 }
 
 /* Of keys' destructors it waits for the last round, since others' may call functions. */
@@ -159,6 +158,8 @@ end_thread (void *data)
 void
 sonde_tracer_confine (bool is_clockless)
 {
+  if (sonde_tracer_thread.parent != 0 && is_vfork_child (&sonde_tracer_thread))
+    return;
   sonde_ring_store_relaxed (&is_confined, true);
   sonde_control_link_confine ();
   sonde_sleds_confine ();
@@ -180,11 +181,17 @@ find_stack (uint64_t sp, SondeTrieRange *range)
          && sonde_call_apart (ask_for_stack, sp, (uintptr_t) range) != 0;
 }
 
+static uint64_t
+ask_filter (uint64_t function, uint64_t may_read)
+{
+  return (uint64_t) (int64_t) sonde_function_filter_wants (function, may_read != 0);
+}
+
 /* The same: symbols are read by system calls. */
 static int
 is_wanted (uint64_t function)
 {
-  return sonde_function_filter_wants (function, !sonde_ring_load_relaxed (&is_confined));
+  return (int) sonde_call_apart (ask_filter, function, !sonde_ring_load_relaxed (&is_confined));
 }
 
 /* Its owner is whoever is first: a region is of one process. All threads begin anew in it. */
@@ -419,8 +426,13 @@ sonde_tracer_start_thread (uint64_t sp)
   SondeTrieRange stack;
   int saved_errno = errno;
 
-  if (is_vfork_child (self))
-    return NULL;
+  if (self->parent != 0)
+    {
+      if (is_vfork_child (self))
+        return NULL;
+      if (sonde_tracer_end_vfork () != NULL)
+        return self->writer;
+    }
   if (sonde_fork_guard_generation () != generation && sonde_fork_guard_generation () != 0
       && getenv (VARIABLE) == NULL && !sonde_ring_load_relaxed (&is_confined))
     begin_child ();
@@ -452,4 +464,16 @@ sonde_tracer_start_thread (uint64_t sp)
     sonde_trie_lose (trie);
   errno = saved_errno;
   return self->writer;
+}
+
+static uint64_t
+start_thread (uint64_t sp, uint64_t nothing)
+{
+  return (uintptr_t) sonde_tracer_start_thread (sp);
+}
+
+SondeTrieWriter *
+sonde_tracer_start_thread_apart (uint64_t sp)
+{
+  return (SondeTrieWriter *) (uintptr_t) sonde_call_apart (start_thread, sp, 0);
 }

@@ -44,11 +44,14 @@ void sonde_tracer_confine (bool is_clockless);
 /* The calling thread is about to call vfork(): what its child calls is not traced. */
 void sonde_tracer_begin_vfork (void);
 
-/* The thread's writer, if the child of its vfork() has gone; NULL: we are that child. */
+/* The calling thread's, which has called vfork(), once the child has gone; NULL: we are that child,
+ * or there is none. */
 SondeTrieWriter *sonde_tracer_end_vfork (void);
 
 /* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
 SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
+/* The same for hooks that must leave all registers as they are. */
+SondeTrieWriter *sonde_tracer_start_thread_apart (uint64_t sp);
 
 /* The calling thread's, if there is one: a child of fork() or clone() has none of its parent's. */
 static inline SondeTrieWriter *
@@ -57,7 +60,7 @@ sonde_tracer_get (void)
   const SondeTracerThread *self = &sonde_tracer_thread;
 
   if (__builtin_expect (self->writer == NULL, 0))
-    return self->parent != 0 ? sonde_tracer_end_vfork () : NULL;
+    return NULL;
   return __builtin_expect (self->generation == sonde_fork_guard_generation (), 1) ? self->writer
                                                                                   : NULL;
 }
