@@ -19,9 +19,9 @@ class Program:
     """tests/system/callers, which calls as often as it is told."""
 
     def __init__(self, service, user, path, library, mode='serve'):
-        environment = {**os.environ, 'SONDE_BEACON': os.path.join(os.environ['PRIVATE_BUS_DIR'], 'beacon')}
-        # Not in what becomes the user, which takes capabilities from one of its threads alone.
-        self.process = service.start(user, 'env', f'LD_PRELOAD={library}', path, '0', mode, env=environment, stdin=subprocess.PIPE)
+        # Also in what becomes the user, which takes capabilities from one of its threads alone.
+        environment = {**os.environ, 'SONDE_BEACON': os.path.join(os.environ['PRIVATE_BUS_DIR'], 'beacon'), 'LD_PRELOAD': library}
+        self.process = service.start(user, path, '0', mode, env=environment, stdin=subprocess.PIPE)
         self.pid, self.path = self.process.pid, path
         self.tell(1)
 

@@ -79,6 +79,8 @@ static struct
   bool is_on;
   bool is_child;     /* other threads of its parent may have left locks behind */
   bool is_following; /* there is a thread */
+  bool is_alone;     /* there shall be none */
+  SondeQuietThread thread;
   bool is_sync_asked_for;
   bool is_confined;
   unsigned long long n_loads, n_unloads; /* of the process, when all was last looked at */
@@ -600,7 +602,7 @@ follow (void *data)
         }
       settle ();
       is_on = sleds.is_on;
-      is_over = word == NULL || sonde_ring_load_relaxed (&sleds.is_confined);
+      is_over = word == NULL || sleds.is_alone || sonde_ring_load_relaxed (&sleds.is_confined);
       if (is_over)
         sleds.is_following = false;
       pthread_mutex_unlock (&sleds.lock);
@@ -636,10 +638,33 @@ sonde_sleds_follow (SondeTrieHeader *header)
     settle ();
   if (sleds.is_following)
     wake (before);
-  else if ((header != NULL || sleds.is_on) && sleds.n_modules > 0
+  else if ((header != NULL || sleds.is_on) && sleds.n_modules > 0 && !sleds.is_alone
            && !sonde_ring_load_relaxed (&sleds.is_confined))
-    sleds.is_following = sonde_quiet_thread_start (follow, NULL);
+    sleds.is_following = sonde_quiet_thread_start (&sleds.thread, follow, NULL);
   pthread_mutex_unlock (&sleds.lock);
+  errno = saved_errno;
+}
+
+void
+sonde_sleds_leave_alone (void)
+{
+  const struct timespec moment = { .tv_nsec = 1000000 };
+  int saved_errno = errno;
+  bool is_following;
+
+  do
+    {
+      pthread_mutex_lock (&sleds.lock);
+      sleds.is_alone = true;
+      is_following = sleds.is_following;
+      if (is_following)
+        wake (sleds.header);
+      pthread_mutex_unlock (&sleds.lock);
+      if (is_following)
+        nanosleep (&moment, NULL);
+    }
+  while (is_following);
+  sonde_quiet_thread_join (&sleds.thread);
   errno = saved_errno;
 }
 
@@ -685,6 +710,7 @@ begin_child (void)
   sleds.header = NULL;
   sleds.is_child = true;
   sleds.is_following = false;
+  sleds.is_alone = false;
 }
 
 void
@@ -703,6 +729,11 @@ sonde_sleds_init (void)
 
 void
 sonde_sleds_follow (SondeTrieHeader *header)
+{
+}
+
+void
+sonde_sleds_leave_alone (void)
 {
 }
 

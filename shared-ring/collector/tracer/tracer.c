@@ -167,6 +167,13 @@ sonde_tracer_confine (bool is_clockless)
     give_up ();
 }
 
+void
+sonde_tracer_leave_alone (void)
+{
+  sonde_beacon_watch_stop ();
+  sonde_sleds_leave_alone ();
+}
+
 static uint64_t
 ask_for_stack (uint64_t sp, uint64_t range)
 {
