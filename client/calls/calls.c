@@ -146,6 +146,13 @@ sonde_calls_free (SondeCalls *self)
   g_free (self);
 }
 
+gboolean
+sonde_calls_is_chunk (const SondeFrame *frame)
+{
+  return frame->type == SONDE_FRAME_FILE_CHUNK
+         && g_str_has_prefix (((const SondeFrameFileChunk *) frame)->path, SONDE_CALLS_FOLDER);
+}
+
 /* What else tells of allocations would be taken for a path. */
 void
 sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame)
@@ -171,6 +178,12 @@ sonde_calls_function (const SondeCalls *self, guint32 function)
 {
   return function < N_ROOTS ? &roots[function]
                             : sonde_symbol_resolver_function (self->resolver, function - N_ROOTS);
+}
+
+guint32
+sonde_calls_resolved_function (const SondeCalls *self, guint32 function)
+{
+  return function - N_ROOTS;
 }
 
 static guint32

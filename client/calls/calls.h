@@ -83,6 +83,9 @@ SondeCalls *sonde_calls_new (gint32 pid);
 void sonde_calls_free (SondeCalls *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCalls, sonde_calls_free)
 
+/* Whether @frame, accepted by sonde_frame_check(), tells of calls. */
+gboolean sonde_calls_is_chunk (const SondeFrame *frame);
+
 /* @frame: accepted by sonde_frame_check() */
 void sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame);
 /* Behind the last: names and sums. */
@@ -90,6 +93,8 @@ void sonde_calls_finish (SondeCalls *self);
 
 /* What @self's rows and nodes call their function. */
 const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 function);
+/* The number of such a function in @self->resolver; it is none of a root. */
+guint32 sonde_calls_resolved_function (const SondeCalls *self, guint32 function);
 /* What a @part of the row's calls, 0 to 1, took at most, in ns; 0: it has no times. */
 double sonde_calls_quantile (const SondeCallsRow *row, double part);
 /* The name of the function at @address of program @program of the reader, if it was called there.

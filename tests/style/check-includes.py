@@ -88,7 +88,7 @@ LAYERS = {
     'client/flame': CLIENT + RESOURCES
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': CLIENT + CONFIG + MESSAGES + PACKING
-    + ['client/heap/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    + [f'client/{layer}/*.h' for layer in ('calls', 'heap', 'model', 'names', 'report')] + ['protocol/*.h'],
     'client/library': CLIENT + CONFIG
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.

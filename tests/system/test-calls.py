@@ -3,6 +3,7 @@
 """The calls of real programs, through their hooks, sonded and its worker into captures: test-calls.py BUILD"""
 
 import collections
+import gzip
 import json
 import os
 import re
@@ -126,6 +127,19 @@ class Callers(System):
         return self.finish_calls(self.start(name, mode, *arguments, prefix=prefix), name)
 
 
+def check_exports(system, name, mode):
+    shown = json.loads(system.sondectl('export', '-f', 'speedscope', system.path(name)))
+    profiles = {profile['name'].partition(', ')[2]: profile for profile in shown['profiles']}
+    check(set(profiles) == ({'calls'} if mode == 'count' else {'calls', 'time of calls'}), profiles)
+    check(sum(profiles['calls']['weights']) == N_CALLS + 1, profiles)
+    if mode != 'count':
+        check(profiles['time of calls']['unit'] == 'nanoseconds' and sum(profiles['time of calls']['weights']) > 0, profiles)
+    system.sondectl('export', '-f', 'pprof', '-o', system.path('pprof.gz'), system.path(name))
+    with gzip.open(system.path('pprof.gz')) as file:
+        profile = file.read()
+    check(b'leaf' in profile and b'calls' in profile and (b'nanoseconds' in profile) == (mode != 'count'), profile)
+
+
 def check_shown(system, name, mode):
     """What a person gets to see of outer() and leaf()."""
     shown = json.loads(system.sondectl('calls', '--json', '--paths', system.path(name)))
@@ -141,8 +155,9 @@ def check_shown(system, name, mode):
     check(leaf['min_ns'] <= leaf['p50_ns'] <= leaf['p90_ns'] <= leaf['p99_ns'] <= leaf['max_ns'], leaf)
     table = system.sondectl('calls', system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} .* leaf  {system.callers}$', table, re.M), table)
-    folded = system.sondectl('calls', '--folded', 'calls', system.path(name))
-    check(re.fullmatch(rf'\d+;outer 1\n\d+;outer;leaf {N_CALLS}\n', folded), folded)
+    folded = system.sondectl('export', '-f', 'folded', '--unit', 'calls', system.path(name))
+    check(re.fullmatch(rf'[^;]*-\d+;outer 1\n[^;]*-\d+;outer;leaf {N_CALLS}\n', folded), folded)
+    check_exports(system, name, mode)
     differences = system.sondectl('calls', '--diff', system.path(name), system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} -> {N_CALLS:,} .* leaf$', differences, re.M), differences)
     check('outer' in system.sondectl('calls', '--function', 'leaf', system.path(name)).split('from')[-1], 'no caller')
