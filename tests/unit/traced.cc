@@ -25,7 +25,7 @@
 #ifdef __clang__
 #define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
 #else
-#define HIDDEN __attribute__ ((no_instrument_function))
+#define HIDDEN __attribute__ ((no_instrument_function, patchable_function_entry (0, 0)))
 #endif
 
 #define N 1000
