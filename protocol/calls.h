@@ -23,6 +23,9 @@
 
 #define SONDE_CALLS_MAX_BYTES   (2u * 1024 * 1024)
 
+/* Of MARK frames that are one call each. */
+#define SONDE_CALLS_SLOW_GROUP "slow call"
+
 typedef enum
 {
   SONDE_CALLS_PATH = 1,

@@ -36,6 +36,22 @@ is_left_out (const SondeTrieWriter *self, uint64_t function)
   return true;
 }
 
+/* The same of a function that the user does not want. Asked where hooks say whose exit it is:
+ * others are not called for such functions. */
+HOT bool
+is_unwanted (const SondeTrieWriter *self, uint64_t function)
+{
+  SondeTrie *trie = self->trie;
+  uint64_t verdict;
+
+  if (LIKELY (trie->user.is_wanted == NULL))
+    return false;
+  verdict = sonde_ring_load_relaxed (&trie->verdicts[verdict_hash (function)]);
+  if (LIKELY ((verdict & ~IS_UNWANTED) == function))
+    return (verdict & IS_UNWANTED) != 0;
+  return sonde_trie_context_is_unwanted (trie, function);
+}
+
 /* --- frames --- */
 
 HOT SondeTrieFrame *
@@ -134,6 +150,8 @@ record (SondeTrieWriter *self, SondeTrieFrame *frame, uint64_t end_ticks)
   const uint64_t weight = frame->weight;
   SondeTrieFrame *caller;
 
+  if (UNLIKELY (ticks > self->slow_from))
+    sonde_trie_context_note_slow (self, frame, ticks);
   if (bucket == NULL)
     {
       grow (&self->slot->lost_timings, 1);
@@ -220,13 +238,22 @@ pop (SondeTrieWriter *self, SondeTrieFrame *frame)
 RARE SondeTrieFrame *
 pop_dead (SondeTrieWriter *self, SondeTrieFrame *frame)
 {
-  if (frame->site != ENDLESS)
-    grow (&self->slot->resynced, 1);
+  grow (&self->slot->resynced, frame->sp != 0 && frame->site != ENDLESS);
   self->n_over = 0;
   return pop (self, frame);
 }
 
-/* @is_within: of a function that others may be inlined into */
+/* Of a call that stood before its thread was traced, as hooks of this kind say it. */
+HOT uint64_t
+sp_of (const SondeTrieFrame *frame, bool is_within)
+{
+  if (LIKELY (frame->sp != 0))
+    return frame->sp;
+  return is_within ? frame->children_ticks : frame->start_ticks;
+}
+
+/* @is_within: of a function that others may be inlined into. One that stood before its thread was
+ * traced is always dead: has_returned() looks again. */
 HOT bool
 is_dead (const SondeTrieFrame *frame, uint64_t function, uint64_t sp, uint64_t site, bool is_within)
 {
@@ -234,6 +261,29 @@ is_dead (const SondeTrieFrame *frame, uint64_t function, uint64_t sp, uint64_t s
     return frame->sp <= sp;
   return frame->sp < sp
          || (frame->sp == sp && (frame->site != site || frame->function == function));
+}
+
+/* Of a frame that is_dead(). The stack pointer tells it of one that has its hooks. Of others
+ * the stack does, until something else is where their return address was. */
+RARE bool
+has_returned (const SondeTrieWriter *self,
+              const SondeTrieFrame *frame,
+              uint64_t function,
+              uint64_t sp,
+              uint64_t site,
+              bool is_within)
+{
+  const uint64_t place = frame->start_ticks;
+  SondeTrieFrame real;
+
+  if (frame->sp != 0)
+    return true;
+  real = (SondeTrieFrame){ .sp = sp_of (frame, is_within),
+                           .function = frame->function,
+                           .site = frame->site };
+  return is_dead (&real, function, sp, site, is_within)
+         || (place != 0 && place > sp && place - self->stack_lo < self->stack_bytes - sizeof place
+             && sonde_ring_load_relaxed ((const uintptr_t *) (uintptr_t) place) != frame->site);
 }
 
 HOT void
@@ -253,7 +303,8 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     sonde_trie_context_take_epoch (self);
   if (UNLIKELY (self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)))
     sonde_trie_context_take_left_out (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)
+                || ((is_within || site == ENDLESS) && is_unwanted (self, function))))
     goto out;
 
   calls = self->slot->calls + 1;
@@ -268,7 +319,8 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     }
 
   frame = self->top;
-  while (UNLIKELY (is_dead (frame, function, sp, site, is_within)))
+  while (UNLIKELY (is_dead (frame, function, sp, site, is_within))
+         && has_returned (self, frame, function, sp, site, is_within))
     frame = pop_dead (self, frame);
   self->top = frame;
   /* It is none of theirs. */
@@ -324,9 +376,10 @@ find_exit (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site,
 
   while (!is_it && found->sp != NO_SP)
     {
-      is_it = is_within ? found->function == function && found->site == site && found->sp >= sp
-                        : found->sp == sp;
-      if (!is_it && !is_within && found->sp > sp)
+      is_it = is_within
+                  ? found->function == function && found->site == site && sp_of (found, true) >= sp
+                  : sp_of (found, false) == sp;
+      if (!is_it && !is_within && sp_of (found, false) > sp)
         break;
       if (!is_it)
         {
@@ -360,7 +413,8 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     return;
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || (is_within && is_left_out (self, function))))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF
+                || (is_within && (is_left_out (self, function) || is_unwanted (self, function)))))
     goto out;
   if (UNLIKELY (sp - self->stack_lo >= self->stack_bytes)
       && !sonde_trie_context_switch_stack (self, sp))
@@ -372,7 +426,7 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   /* Calls without a frame are deeper than all that have one. */
   if (UNLIKELY (self->n_over > 0))
     {
-      if (is_within ? sp <= frame->sp : sp < frame->sp)
+      if (is_within ? sp <= sp_of (frame, true) : sp < sp_of (frame, false))
         {
           self->n_over--;
           goto out;
@@ -581,6 +635,32 @@ sonde_trie_exit_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, u
 }
 
 void
+sonde_trie_seed (SondeTrieWriter *self, const SondeTrieStanding *calls, size_t n_calls)
+{
+  for (size_t i = 0; i < n_calls; i++)
+    {
+      const SondeTrieStanding *call = &calls[i];
+      SondeTrieFrame *frame = self->top + 1;
+      uint32_t number;
+
+      if (call->function <= SONDE_TRIE_SIGNAL_ROOT || is_left_out (self, call->function)
+          || is_unwanted (self, call->function))
+        continue;
+      number = look_up (self, self->top->node, call->function);
+      if (number == 0 || frame == self->end)
+        return;
+      frame->sp = 0;
+      frame->function = call->function;
+      frame->site = call->site;
+      frame->start_ticks = call->place;
+      frame->children_ticks = call->sp;
+      sonde_ring_store_relaxed (&frame->node, number);
+      frame->weight = 0;
+      set_top (self, frame);
+    }
+}
+
+void
 sonde_trie_pass (SondeTrieWriter *self, uint64_t function, uint64_t sp)
 {
   if (UNLIKELY (!pass_quickly (self, function, sp)))
@@ -599,7 +679,7 @@ sonde_trie_unwind (SondeTrieWriter *self, uint64_t sp)
       && self->epoch == sonde_ring_load_relaxed (&self->header->epoch))
     {
       frame = self->top;
-      while (frame->sp < sp)
+      while (sp_of (frame, false) < sp)
         frame = pop_dead (self, frame);
       set_top (self, frame);
     }

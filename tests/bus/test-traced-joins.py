@@ -18,10 +18,10 @@ OFF, ON = b'\xeb\x09', b'\xeb\x00'
 class Program:
     """tests/system/callers, which calls as often as it is told."""
 
-    def __init__(self, service, user, path, library):
-        environment = {**os.environ, 'SONDE_BEACON': os.path.join(os.environ['PRIVATE_BUS_DIR'], 'beacon')}
-        # Not in what becomes the user, which takes capabilities from one of its threads alone.
-        self.process = service.start(user, 'env', f'LD_PRELOAD={library}', path, '0', 'serve', env=environment, stdin=subprocess.PIPE)
+    def __init__(self, service, user, path, library, mode='serve'):
+        # Also in what becomes the user, which takes capabilities from one of its threads alone.
+        environment = {**os.environ, 'SONDE_BEACON': os.path.join(os.environ['PRIVATE_BUS_DIR'], 'beacon'), 'LD_PRELOAD': library}
+        self.process = service.start(user, path, '0', mode, env=environment, stdin=subprocess.PIPE)
         self.pid, self.path = self.process.pid, path
         self.tell(1)
 
@@ -73,18 +73,22 @@ def start_session(service, sondectl, user, path, pid):
 
 
 def end_session(service, sondectl, user, path, process):
-    """Calls by function."""
+    """Calls by path."""
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=DEADLINE_S)
     check(process.returncode == 0, f'{process.returncode}: {output}{errors}')
     wait_for(lambda: not [state for _, owner, state in service.list_sessions() if owner == user], 'the end of the session')
     result = service.run(user, sondectl, 'verify', path)
     check(result.returncode == 0, result.stdout + result.stderr)
-    result = service.run(user, sondectl, 'calls', '--json', path)
+    result = service.run(user, sondectl, 'calls', '--json', '--paths', path)
     check(result.returncode == 0, result.stderr)
     shown = json.loads(result.stdout)
     check(shown['refused_places'] == 0, shown)
-    return {row['name']: row['calls'] for row in shown['functions']}
+    paths, calls = {}, {}
+    for i, row in enumerate(shown['paths']):
+        paths[i] = f"{paths[row['parent']]} {row['name']}" if row['parent'] >= 0 else row['name']
+        calls[paths[i]] = row['calls']
+    return calls
 
 
 def join(service, sondectl, user, program, has_sleds):
@@ -97,23 +101,30 @@ def join(service, sondectl, user, program, has_sleds):
         wait_for(lambda: program.read_sled() == ON, 'the sled')
     program.tell(N_CALLS)
     calls = end_session(service, sondectl, user, path, process)
-    check(calls == {'outer': 1, 'leaf': N_CALLS}, calls)
+    check(calls == {'[thread]': 0, '[thread] main': 0, '[thread] main serve': 0, '[thread] main serve outer': 1,
+                    '[thread] main serve outer leaf': N_CALLS, '[signal]': 0}, calls)
     if has_sleds:
         wait_for(lambda: program.read_sled() == OFF, 'the sled')
 
 
 def main():
-    service = Service(4)
+    service = Service(5)
     sondectl = service.install_sondectl()
     user = service.next_user()
     service.busctl('introspect', 'org.sonde.Profiler1', '/org/sonde/Profiler1')
     library = service.install('shared-ring/collector/tracer/libsonde-tracer.so')
 
-    hooked = Program(service, user, service.install('tests/system/callers'), library)
-    with service.case('calls of a program that runs are counted from a session on to its end'):
+    path = service.install('tests/system/callers')
+    hooked = Program(service, user, path, library)
+    with service.case('calls of a program that runs are counted from a session on to its end, by paths from main on'):
         for _ in range(N_JOINS):
             join(service, sondectl, user, hooked, has_sleds=False)
         check(hooked.end() == 0, 'it has failed')
+
+    with service.case('so are those of one that has closed all descriptors'):
+        closed = Program(service, user, path, library, 'serve-closed')
+        join(service, sondectl, user, closed, has_sleds=False)
+        check(closed.end() == 0, 'it has failed')
 
     if not os.path.exists(os.path.join(service.build, 'tests/system/callers-sleds')):
         for name in ('sleds', 'threads', 'the end'):

@@ -28,18 +28,15 @@ outer (unsigned n)
     leaf (i);
 }
 
-/* Until it is killed. */
+/* As long as a slow call. */
 static KEPT void
-stay (void)
+nap (void)
 {
-  puts ("stays");
-  fflush (stdout);
-  for (;;)
-    pause ();
+  usleep (20000);
 }
 
 /* As often as each line says. */
-static HIDDEN void
+static KEPT void
 serve (void)
 {
   char line[32];
@@ -52,7 +49,17 @@ serve (void)
     }
 }
 
-/* callers N [fork | exec | stay | serve] */
+/* Until it is killed. */
+static KEPT void
+stay (void)
+{
+  puts ("stays");
+  fflush (stdout);
+  for (;;)
+    pause ();
+}
+
+/* callers N [fork | exec | nap | serve | serve-closed | stay] */
 HIDDEN int
 main (int argc, char **argv)
 {
@@ -63,8 +70,12 @@ main (int argc, char **argv)
   outer (n);
   if (strcmp (then, "stay") == 0)
     stay ();
-  if (strcmp (then, "serve") == 0)
+  if (strcmp (then, "serve-closed") == 0)
+    closefrom (STDERR_FILENO + 1);
+  if (strncmp (then, "serve", strlen ("serve")) == 0)
     serve ();
+  for (unsigned i = 0; i < 3 && strcmp (then, "nap") == 0; i++)
+    nap ();
   if (strcmp (then, "exec") == 0)
     {
       execl (argv[0], argv[0], "7", NULL);

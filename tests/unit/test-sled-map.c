@@ -52,16 +52,18 @@ places_are_where_entries_say (void)
     Entry entry;
     SondeSled sled;
   } rows[] = {
-    { { TEXT, TEXT, 0, 0, 0, 0 }, { TEXT, SONDE_SLED_ENTRY, 0 } },
-    { { TEXT + 2, TEXT, 0, 1, 1, 0 }, { TEXT + 2, SONDE_SLED_ENTRY, 0 } },
-    { { TEXT - MAP, TEXT - MAP - 8, 0, 0, 2, 0 }, { TEXT, SONDE_SLED_ENTRY, 0 } },
-    { { TEXT + 0x20 - MAP, TEXT - MAP - 8, 1, 0, 2, 0 }, { TEXT + 0x20, SONDE_SLED_EXIT, 0 } },
-    { { TEXT + 0x20 - MAP, TEXT - MAP - 8, 2, 0, 2, 0 }, { TEXT + 0x20, SONDE_SLED_TAIL, 0 } },
-    { { TEXT - MAP, TEXT - MAP - 8, 3, 0, 2, 0 }, { TEXT, SONDE_SLED_ENTRY, 0 } },
+    { { TEXT, TEXT, 0, 0, 0, 0 }, { TEXT, TEXT, SONDE_SLED_ENTRY, 0 } },
+    { { TEXT + 2, TEXT, 0, 1, 1, 0 }, { TEXT + 2, TEXT, SONDE_SLED_ENTRY, 0 } },
+    { { TEXT - MAP, TEXT - MAP - 8, 0, 0, 2, 0 }, { TEXT, TEXT, SONDE_SLED_ENTRY, 0 } },
+    { { TEXT + 0x20 - MAP, TEXT - MAP - 8, 1, 0, 2, 0 },
+      { TEXT + 0x20, TEXT, SONDE_SLED_EXIT, 0 } },
+    { { TEXT + 0x20 - MAP, TEXT - MAP - 8, 2, 0, 2, 0 },
+      { TEXT + 0x20, TEXT, SONDE_SLED_TAIL, 0 } },
+    { { TEXT - MAP, TEXT - MAP - 8, 3, 0, 2, 0 }, { TEXT, TEXT, SONDE_SLED_ENTRY, 0 } },
     /* The last that fits: of a text of an even number of bytes it ends one before. */
-    { { TEXT + 0x100 - 12, TEXT, 1, 0, 0, 0 }, { TEXT + 0x100 - 12, SONDE_SLED_EXIT, 0 } },
+    { { TEXT + 0x100 - 12, TEXT, 1, 0, 0, 0 }, { TEXT + 0x100 - 12, TEXT, SONDE_SLED_EXIT, 0 } },
     /* Functions have parts elsewhere that are seldom called. */
-    { { TEXT + 0x10000, TEXT, 1, 0, 0, 0 }, { TEXT + 0x10000, SONDE_SLED_EXIT, 1 } },
+    { { TEXT + 0x10000, TEXT, 1, 0, 0, 0 }, { TEXT + 0x10000, TEXT, SONDE_SLED_EXIT, 1 } },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
@@ -71,6 +73,7 @@ places_are_where_entries_say (void)
       g_test_message ("row %" G_GSIZE_FORMAT, i);
       g_assert_cmpint (judge (&rows[i].entry, &sled), ==, SONDE_SLED_OK);
       g_assert_cmphex (sled.address, ==, rows[i].sled.address);
+      g_assert_cmphex (sled.function, ==, rows[i].sled.function);
       g_assert_cmpint (sled.kind, ==, rows[i].sled.kind);
       g_assert_cmpuint (sled.text, ==, rows[i].sled.text);
     }
@@ -109,7 +112,7 @@ what_cannot_be_is_refused (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      SondeSled sled = { 77, SONDE_SLED_N_KINDS, 77 };
+      SondeSled sled = { 77, 77, SONDE_SLED_N_KINDS, 77 };
 
       g_test_message ("row %" G_GSIZE_FORMAT, i);
       g_assert_cmpint (judge (&rows[i].entry, &sled), ==, rows[i].verdict);
@@ -214,10 +217,10 @@ typedef struct
 
 /* Of each kind, with our code below. */
 static const SondeSled places[SONDE_SLED_N_KINDS] = {
-  { TEXT, SONDE_SLED_ENTRY, 0 },
-  { TEXT, SONDE_SLED_EXIT, 0 },
-  { TEXT, SONDE_SLED_TAIL, 0 },
-  { TEXT, SONDE_SLED_BEGIN, 0 },
+  { TEXT, TEXT, SONDE_SLED_ENTRY, 0 },
+  { TEXT, TEXT, SONDE_SLED_EXIT, 0 },
+  { TEXT, TEXT, SONDE_SLED_TAIL, 0 },
+  { TEXT, TEXT, SONDE_SLED_BEGIN, 0 },
 };
 #define TARGET (TEXT - 0x12345)
 

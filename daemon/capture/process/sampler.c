@@ -2,7 +2,9 @@
 #include "daemon/capture/process/sampler.h"
 
 #include <linux/perf_event.h>
+#include <string.h>
 
+#include "daemon/capture/names/function-names.h"
 #include "daemon/capture/names/reused-places.h"
 
 #define KERNEL_NAME_SLOTS 4096 /* a power of two */
@@ -215,6 +217,68 @@ sonde_sampler_collect (SondeSampler *self,
   if (mapping->module != NULL && sonde_reused_places_claim (self->reused_places, pid, mapping))
     sonde_sampled_addresses_add (self->addresses, pid, address, mapping, is_return);
   return TRUE;
+}
+
+typedef struct
+{
+  SondeUnwindModule *module;
+  const char *file_name; /* the mapping's */
+  uint64_t vaddr;
+  guint index;
+} PlaceToName;
+
+static gint
+compare_places (gconstpointer first, gconstpointer second)
+{
+  const PlaceToName *a = first;
+  const PlaceToName *b = second;
+  uint32_t a_id = sonde_module_id (a->module), b_id = sonde_module_id (b->module);
+
+  return (a_id > b_id) - (a_id < b_id);
+}
+
+void
+sonde_sampler_find_names (SondeSampler *self,
+                          SondeProcess *process,
+                          const uint64_t *addresses,
+                          guint n_addresses,
+                          char **names)
+{
+  g_autoptr (GArray) places = g_array_new (FALSE, FALSE, sizeof (PlaceToName));
+  g_autoptr (SondeFunctionNames) functions = NULL;
+  SondeUnwindModule *module = NULL;
+  uint64_t begin, end;
+
+  for (guint i = 0; i < n_addresses && self->addresses != NULL
+                    && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+       i++)
+    {
+      const SondeProcessMapping *mapping
+          = sonde_process_find_mapping (self->processes, process, addresses[i]);
+      PlaceToName place = { .index = i };
+      const char *slash;
+
+      if (mapping == NULL || mapping->module == NULL)
+        continue;
+      slash = strrchr (mapping->path, '/');
+      place.module = mapping->module;
+      place.file_name = slash != NULL ? slash + 1 : mapping->path;
+      place.vaddr = addresses[i] - mapping->bias;
+      g_array_append_val (places, place);
+    }
+  g_array_sort (places, compare_places);
+  for (guint i = 0; i < places->len; i++)
+    {
+      const PlaceToName *place = &g_array_index (places, PlaceToName, i);
+
+      if (place->module != module)
+        {
+          g_clear_pointer (&functions, sonde_function_names_free);
+          functions = sonde_function_names_new (sonde_module_fd (place->module), place->file_name);
+          module = place->module;
+        }
+      names[place->index] = sonde_function_names_find (functions, place->vaddr, &begin, &end);
+    }
 }
 
 /* --- the kernel's part --- */

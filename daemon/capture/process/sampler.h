@@ -36,6 +36,20 @@ gboolean sonde_sampler_collect (SondeSampler *self,
                                 uint64_t address,
                                 gboolean is_return);
 
+/**
+ * sonde_sampler_find_names:
+ * @names: (out): one for each address, to be freed with g_free(); NULL: nothing is mapped there, as
+ *   far as is known, or nothing is to be named
+ *
+ * What addresses are called while the session runs. Reads the symbol table of each of their modules
+ * once: not for each sample.
+ */
+void sonde_sampler_find_names (SondeSampler *self,
+                               SondeProcess *process,
+                               const uint64_t *addresses,
+                               guint n_addresses,
+                               char **names);
+
 /* @process: (nullable): NULL for tasks without one. Records exactly one sample. */
 void
 sonde_sampler_record (SondeSampler *self, SondeProcess *process, const SondePerfRecord *record);

@@ -306,7 +306,7 @@ sonde_sled_map_judge (const SondeSledMap *map,
   if (place % 2 != 0)
     return SONDE_SLED_FAULT_ODD;
 
-  *sled = (SondeSled){ place, kinds[kind], text };
+  *sled = (SondeSled){ place, function, kinds[kind], text };
   return SONDE_SLED_OK;
 }
 
@@ -350,7 +350,7 @@ sonde_sled_map_judge_begin (const SondeSledMap *map, uint64_t address, SondeSled
       && (before < map->text[text].lo || !is_function (map, before)
           || memcmp ((const void *) (uintptr_t) before, endbr64, sizeof endbr64) != 0))
     return SONDE_SLED_FAULT_INSIDE;
-  *sled = (SondeSled){ address, SONDE_SLED_BEGIN, text };
+  *sled = (SondeSled){ address, address, SONDE_SLED_BEGIN, text };
   return SONDE_SLED_OK;
 }
 

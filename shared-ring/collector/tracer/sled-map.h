@@ -73,6 +73,7 @@ typedef enum
 typedef struct
 {
   uint64_t address;
+  uint64_t function; /* that it is in */
   SondeSledKind kind;
   uint32_t text; /* that it is in */
 } SondeSled;

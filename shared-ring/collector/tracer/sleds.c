@@ -19,6 +19,7 @@
 #include "protocol/calls.h"
 #include "shared-ring/collector/quiet-thread.h"
 #include "shared-ring/collector/tracer/call-apart.h"
+#include "shared-ring/collector/tracer/function-filter.h"
 #include "shared-ring/collector/tracer/sled-map.h"
 #include "shared-ring/ring-atomic.h"
 
@@ -79,6 +80,8 @@ static struct
   bool is_beginning; /* no thread but this one is there */
   bool is_child;     /* other threads of its parent may have left locks behind */
   bool is_following; /* there is a thread */
+  bool is_alone;     /* there shall be none */
+  SondeQuietThread thread;
   bool is_sync_asked_for;
   bool is_confined;
   unsigned long long n_loads, n_unloads; /* of the process, when all was last looked at */
@@ -246,6 +249,13 @@ next_sled (const Module *module, uint32_t *i, SondeSled *sled, Counts *counts)
   return false;
 }
 
+/* By the region's filter. What is not known is not wanted. */
+static bool
+is_wanted (const SondeSled *sled)
+{
+  return sonde_function_filter_wants (sled->function, true) == 1;
+}
+
 static uint8_t *
 code_of (const SondeSled *sled)
 {
@@ -328,12 +338,12 @@ write_sleds (const Module *module)
   SondeSled sled;
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (may_change (&sled) && state_of (module, &sled) == SONDE_SLED_FRESH)
+    if (may_change (&sled) && is_wanted (&sled) && state_of (module, &sled) == SONDE_SLED_FRESH)
       sonde_sled_prepare (&sled, code_of (&sled), target_of (module, sled.kind));
   sync_cores ();
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (state_of (module, &sled) == SONDE_SLED_READY)
-      sonde_sled_switch (&sled, code_of (&sled), true);
+    if (sled.kind != SONDE_SLED_BEGIN && state_of (module, &sled) >= SONDE_SLED_READY)
+      sonde_sled_switch (&sled, code_of (&sled), is_wanted (&sled));
 }
 
 static void
@@ -347,9 +357,11 @@ switch_on (Module *module, Counts *counts)
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, counts); n_sleds++)
     {
-      if (may_change (&sled) && (module->page == NULL || state_of (module, &sled) != SONDE_SLED_ON))
+      if (may_change (&sled)
+          && (module->page == NULL
+              || (state_of (module, &sled) == SONDE_SLED_ON) != is_wanted (&sled)))
         texts |= 1u << sled.text;
-      counts->n_functions += is_entry (&sled);
+      counts->n_functions += is_entry (&sled) && is_wanted (&sled);
     }
   if (n_sleds == 0)
     return;
@@ -373,10 +385,10 @@ switch_on (Module *module, Counts *counts)
     }
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (state_of (module, &sled) != SONDE_SLED_ON)
+    if (is_wanted (&sled) && state_of (module, &sled) != SONDE_SLED_ON)
       refuse (counts, 1, may_change (&sled) ? SONDE_CALLS_REASON_CODE : SONDE_CALLS_REASON_RUNNING);
     else
-      counts->n_patched += is_entry (&sled);
+      counts->n_patched += is_entry (&sled) && is_wanted (&sled);
 }
 
 static void
@@ -620,7 +632,7 @@ follow (void *data)
         }
       settle ();
       is_on = sleds.is_on;
-      is_over = word == NULL || sonde_ring_load_relaxed (&sleds.is_confined);
+      is_over = word == NULL || sleds.is_alone || sonde_ring_load_relaxed (&sleds.is_confined);
       if (is_over)
         sleds.is_following = false;
       pthread_mutex_unlock (&sleds.lock);
@@ -657,10 +669,33 @@ sonde_sleds_follow (SondeTrieHeader *header)
   sleds.is_beginning = false;
   if (sleds.is_following)
     wake (before);
-  else if ((header != NULL || sleds.is_on) && sleds.n_modules > 0
+  else if ((header != NULL || sleds.is_on) && sleds.n_modules > 0 && !sleds.is_alone
            && !sonde_ring_load_relaxed (&sleds.is_confined))
-    sleds.is_following = sonde_quiet_thread_start (follow, NULL);
+    sleds.is_following = sonde_quiet_thread_start (&sleds.thread, follow, NULL);
   pthread_mutex_unlock (&sleds.lock);
+  errno = saved_errno;
+}
+
+void
+sonde_sleds_leave_alone (void)
+{
+  const struct timespec moment = { .tv_nsec = 1000000 };
+  int saved_errno = errno;
+  bool is_following;
+
+  do
+    {
+      pthread_mutex_lock (&sleds.lock);
+      sleds.is_alone = true;
+      is_following = sleds.is_following;
+      if (is_following)
+        wake (sleds.header);
+      pthread_mutex_unlock (&sleds.lock);
+      if (is_following)
+        nanosleep (&moment, NULL);
+    }
+  while (is_following);
+  sonde_quiet_thread_join (&sleds.thread);
   errno = saved_errno;
 }
 
@@ -706,6 +741,7 @@ begin_child (void)
   sleds.header = NULL;
   sleds.is_child = true;
   sleds.is_following = false;
+  sleds.is_alone = false;
 }
 
 void
@@ -725,6 +761,11 @@ sonde_sleds_init (void)
 
 void
 sonde_sleds_follow (SondeTrieHeader *header)
+{
+}
+
+void
+sonde_sleds_leave_alone (void)
 {
 }
 

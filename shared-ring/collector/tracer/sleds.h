@@ -29,6 +29,10 @@ void sonde_sleds_init (void);
  * wanted, but in a child of fork(), where they are soon. Not from signal handlers. */
 void sonde_sleds_follow (SondeTrieHeader *header);
 
+/* There is no thread of ours any more when this is back: sleds stay as they are. Not from signal
+ * handlers. */
+void sonde_sleds_leave_alone (void);
+
 /* The program is about to close itself by seccomp: they stay as they are. Any thread, and signal
  * handlers. */
 void sonde_sleds_confine (void);

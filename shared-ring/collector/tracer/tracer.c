@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "shared-ring/collector/tracer/tracer.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,6 +9,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,11 +18,16 @@
 #include "shared-ring/collector/beacon-watch.h"
 #include "shared-ring/collector/control-link.h"
 #include "shared-ring/collector/tracer/call-apart.h"
+#include "shared-ring/collector/tracer/function-filter.h"
 #include "shared-ring/collector/tracer/sleds.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
 #include "shared-ring/ring-atomic.h"
+#include "unwind/self-unwinder.h"
 
 #define VARIABLE "SONDE_TRACE_FD"
+
+/* Calls that a thread's first path begins with. */
+#define MAX_STANDING 253u
 
 /* Of a process, one after the other: each stays mapped. */
 #define MAX_REGIONS 256
@@ -43,6 +51,7 @@ static uint32_t state;
 static uint32_t generation; /* that @trie is of */
 static uint32_t n_regions;
 static bool is_confined;
+static bool is_late; /* its threads may have been anywhere when they were first asked for */
 static bool is_watching;
 
 static uint64_t
@@ -158,6 +167,13 @@ sonde_tracer_confine (bool is_clockless)
     give_up ();
 }
 
+void
+sonde_tracer_leave_alone (void)
+{
+  sonde_beacon_watch_stop ();
+  sonde_sleds_leave_alone ();
+}
+
 static uint64_t
 ask_for_stack (uint64_t sp, uint64_t range)
 {
@@ -172,6 +188,19 @@ find_stack (uint64_t sp, SondeTrieRange *range)
          && sonde_call_apart (ask_for_stack, sp, (uintptr_t) range) != 0;
 }
 
+static uint64_t
+ask_filter (uint64_t function, uint64_t may_read)
+{
+  return (uint64_t) (int64_t) sonde_function_filter_wants (function, may_read != 0);
+}
+
+/* The same: symbols are read by system calls. */
+static int
+is_wanted (uint64_t function)
+{
+  return (int) sonde_call_apart (ask_filter, function, !sonde_ring_load_relaxed (&is_confined));
+}
+
 /* Its owner is whoever is first: a region is of one process. All threads begin anew in it. */
 static int
 take_region (int fd)
@@ -181,12 +210,17 @@ take_region (int fd)
   SondeTrieHeader *mapped;
   SondeTrie *taken;
   uint32_t nobody = 0;
+  size_t filter_bytes;
   int r = sonde_trie_memory_map (fd, &memory);
 
   if (r < 0)
     return r;
   mapped = memory.header;
   user.read_clock = has_counter () ? NULL : read_nanoseconds;
+  filter_bytes = sonde_ring_load_relaxed (&memory.header->filter_bytes);
+  if (filter_bytes > 0)
+    user.is_wanted = is_wanted;
+  sonde_function_filter_set (memory.header->filter, filter_bytes);
   sonde_ring_store_relaxed (
       &mapped->clock,
       (uint32_t) (user.read_clock == NULL ? SONDE_TRIE_COUNTER : SONDE_TRIE_NANOSECONDS));
@@ -260,6 +294,7 @@ follow_beacon (void)
     return;
   sonde_control_link_follow (SONDE_PRODUCER_TRACER);
   r = ask_for_region ();
+  is_late = is_late || r == 0;
   if (r == -ENODEV && before == TRACED)
     {
       sonde_ring_store_relaxed (&header->mode, (uint32_t) SONDE_TRIE_OFF);
@@ -323,10 +358,72 @@ begin_child (void)
     {
       generation = sonde_fork_guard_generation ();
       n_regions = 0;
+      is_late = true;
       begin_process (false);
     }
   pthread_sigmask (SIG_SETMASK, &unblocked, NULL);
   errno = saved_errno;
+}
+
+/* --- where a thread is --- */
+
+/* What is read of a stack before it is told. */
+typedef struct
+{
+  SondeStandingCall found[MAX_STANDING]; /* innermost first */
+  SondeTrieStanding told[MAX_STANDING];  /* outermost first */
+} Standing;
+
+/* Of libc and the program's entry, which are above main() and a thread's first function. */
+static bool
+is_start (uint64_t function)
+{
+  struct dl_find_object object, libc;
+
+  return function == getauxval (AT_ENTRY)
+         || (_dl_find_object ((void *) (uintptr_t) function, &object) == 0
+             && _dl_find_object ((void *) (uintptr_t) getauxval, &libc) == 0
+             && object.dlfo_map_start == libc.dlfo_map_start);
+}
+
+/* Without those of hooks, which are below. */
+static size_t
+list_standing (SondeSelfUnwinder *unwinder, Standing *standing, uint64_t sp)
+{
+  const SondeCallSite site = SONDE_CALL_SITE ();
+  size_t n = sonde_self_unwinder_list (unwinder, &site, standing->found, MAX_STANDING);
+  size_t first = 0;
+  size_t n_told = 0;
+
+  while (first < n && (standing->found[first].sp < sp || standing->found[first].return_place == sp))
+    first++;
+  while (n > first && is_start (standing->found[n - 1].function))
+    n--;
+  for (; n > first; n--)
+    {
+      const SondeStandingCall *call = &standing->found[n - 1];
+
+      standing->told[n_told++] = (SondeTrieStanding){ .function = call->function,
+                                                      .site = call->returns_to,
+                                                      .place = call->return_place,
+                                                      .sp = call->sp };
+    }
+  return n_told;
+}
+
+/* So that its paths begin at main(), or at its first function. */
+static void
+seed (SondeTrieWriter *writer, uint64_t sp)
+{
+  SondeSelfUnwinder *unwinder = sonde_self_unwinder_new ();
+  Standing *standing
+      = mmap (NULL, sizeof *standing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  if (unwinder != NULL && standing != MAP_FAILED)
+    sonde_trie_seed (writer, standing->told, list_standing (unwinder, standing, sp));
+  if (standing != MAP_FAILED)
+    munmap (standing, sizeof *standing);
+  sonde_self_unwinder_free (unwinder);
 }
 
 SondeTrieWriter *
@@ -362,7 +459,11 @@ sonde_tracer_start_thread (uint64_t sp)
   self->generation = generation;
   /* Without it its end would not be noticed: then its trie stays its own. */
   if (self->writer != NULL)
-    pthread_setspecific (key, (void *) (uintptr_t) 1);
+    {
+      pthread_setspecific (key, (void *) (uintptr_t) 1);
+      if (is_late)
+        seed (self->writer, sp);
+    }
   sonde_ring_signal_fence ();
   if (self->writer != NULL)
     self->is_busy = 0;

@@ -48,6 +48,11 @@ void sonde_tracer_begin_vfork (void);
  * or there is none. */
 SondeTrieWriter *sonde_tracer_end_vfork (void);
 
+/* One of the program's threads is about to change what it may do, for itself alone: there are no
+ * threads of ours any more, up to the next exec() or fork(), and who calls by the beacon is not
+ * heard. Not from signal handlers. */
+void sonde_tracer_leave_alone (void);
+
 /* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
 SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
 /* The same for hooks that must leave all registers as they are. */
