@@ -68,6 +68,7 @@ typedef enum
   SONDE_CALLS_REASON_PROTECTION = 3, /* the kernel lets nobody change code */
   SONDE_CALLS_REASON_ROOM = 4,       /* no memory near enough */
   SONDE_CALLS_REASON_FILE = 5,       /* it cannot be read, or is not the one that was loaded */
+  SONDE_CALLS_REASON_RUNNING = 6,    /* threads may stand in the middle of what would be changed */
   SONDE_CALLS_N_REASONS,
 } SondeCallsReason;
 
@@ -82,6 +83,7 @@ sonde_calls_reason_to_string (uint64_t reason)
     [SONDE_CALLS_REASON_PROTECTION] = "the kernel refuses to have code changed",
     [SONDE_CALLS_REASON_ROOM] = "there is no memory near enough",
     [SONDE_CALLS_REASON_FILE] = "a file of it cannot be read, or is another one now",
+    [SONDE_CALLS_REASON_RUNNING] = "they can only be before the program runs",
   };
 
   return texts[reason < SONDE_CALLS_N_REASONS ? reason : SONDE_CALLS_REASON_NONE];

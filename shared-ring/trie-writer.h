@@ -29,6 +29,8 @@ typedef struct
   uint64_t size_bytes;
 } SondeTrieRange;
 
+/* What hooks call: functions may have arguments and results in vector registers then, which are to
+ * be left as they are. */
 typedef struct
 {
   /* NULL: the processor's own counter */

@@ -10,7 +10,7 @@
 #ifdef __clang__
 #define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
 #else
-#define HIDDEN __attribute__ ((no_instrument_function))
+#define HIDDEN __attribute__ ((no_instrument_function, patchable_function_entry (0, 0)))
 #endif
 
 static volatile unsigned work;

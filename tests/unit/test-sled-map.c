@@ -147,6 +147,65 @@ noise_leads_nowhere_else (void)
   g_assert_cmpuint (n_ok, >, 1000);
 }
 
+/* Functions, and the table of them that is in order. */
+static struct
+{
+  guint8 encodings[4];
+  guint32 pointer;
+  guint32 n_frames;
+  gint32 rows[3][2];
+  guint8 text[0x60];
+} module = { .encodings = { 1, 0x1b, 0x03, 0x3b }, .n_frames = 3 };
+
+static void
+functions_have_room_where_they_begin (void)
+{
+  const guint64 text = (guintptr) module.text;
+  const SondeSledMap known = {
+    .text = { { text, text + sizeof module.text } },
+    .n_texts = 1,
+    .frames = (guintptr) &module,
+    .n_frames = 3,
+  };
+  static const struct
+  {
+    gint64 offset;
+    SondeSledVerdict verdict;
+  } rows[] = {
+    { 0, SONDE_SLED_OK },
+    { 0x24, SONDE_SLED_OK }, /* behind ENDBR64 */
+    { 0x20, SONDE_SLED_OK },
+    { 0x40, SONDE_SLED_OK },
+    { 4, SONDE_SLED_FAULT_INSIDE }, /* there is none */
+    { 0x44, SONDE_SLED_FAULT_INSIDE },
+    /* As of -fpatchable-function-entry=7,2. */
+    { 0x3e, SONDE_SLED_FAULT_INSIDE },
+    { 0x21, SONDE_SLED_FAULT_INSIDE },
+    { 0x50, SONDE_SLED_FAULT_INSIDE },
+    { 0x5b, SONDE_SLED_FAULT_INSIDE },
+    { 0x5c, SONDE_SLED_FAULT_OUTSIDE },
+    { 0x60, SONDE_SLED_FAULT_OUTSIDE },
+    { -1, SONDE_SLED_FAULT_OUTSIDE },
+    { G_MININT64, SONDE_SLED_FAULT_OUTSIDE },
+  };
+  SondeSledMap unknown = known;
+  SondeSled sled;
+
+  for (guint i = 0; i < G_N_ELEMENTS (module.rows); i++)
+    module.rows[i][0] = (gint32) (module.text + 0x20 * i - (guint8 *) &module);
+  memcpy (module.text + 0x20, "\xf3\x0f\x1e\xfa", 4);
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_test_message ("row %" G_GSIZE_FORMAT, i);
+      g_assert_cmpint (sonde_sled_map_judge_begin (&known, text + (guint64) rows[i].offset, &sled),
+                       ==, rows[i].verdict);
+      if (rows[i].verdict == SONDE_SLED_OK)
+        g_assert_cmphex (sled.address, ==, text + (guint64) rows[i].offset);
+    }
+  unknown.n_frames = 0;
+  g_assert_cmpint (sonde_sled_map_judge_begin (&unknown, text, &sled), ==, SONDE_SLED_FAULT_INSIDE);
+}
+
 /* --- bytes --- */
 
 typedef struct
@@ -161,6 +220,7 @@ static const SondeSled places[SONDE_SLED_N_KINDS] = {
   { TEXT, TEXT, SONDE_SLED_ENTRY, 0 },
   { TEXT, TEXT, SONDE_SLED_EXIT, 0 },
   { TEXT, TEXT, SONDE_SLED_TAIL, 0 },
+  { TEXT, TEXT, SONDE_SLED_BEGIN, 0 },
 };
 #define TARGET (TEXT - 0x12345)
 
@@ -218,6 +278,43 @@ what_clang_writes_is_switched (void)
       sonde_sled_switch (sled, code, false);
       g_assert_cmpmem (code, sizeof code, ready, sizeof ready);
     }
+}
+
+/* Where there is nothing but room for a call it is there at once. */
+static void
+room_for_a_call_is_filled (void)
+{
+  static const guint8 rooms[][SONDE_SLED_BEGIN_BYTES] = {
+    { 0x90, 0x90, 0x90, 0x90, 0x90 }, /* of gcc */
+    { 0x0f, 0x1f, 0x44, 0x00, 0x08 }, /* of clang */
+    { 0x66, 0x90, 0x0f, 0x1f, 0x00 },
+  };
+  static const guint8 others[][SONDE_SLED_BEGIN_BYTES] = {
+    { 0x90, 0x90, 0x90, 0x90, 0x55 }, { 0x90, 0x90, 0x90, 0x0f, 0x1f }, /* one goes on behind */
+    { 0x66, 0x0f, 0x1f, 0x84, 0x00 }, { 0xe8, 0x00, 0x00, 0x00, 0x00 },
+    { 0xcc, 0x90, 0x90, 0x90, 0x90 },
+  };
+  const SondeSled *sled = &places[SONDE_SLED_BEGIN];
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rooms); i++)
+    {
+      guint8 code[SONDE_SLED_BYTES];
+      gint32 offset;
+
+      memset (code, 0xcc, sizeof code);
+      memcpy (code, rooms[i], sizeof rooms[i]);
+      g_assert_cmpint (sonde_sled_look (sled, code, TARGET), ==, SONDE_SLED_FRESH);
+      sonde_sled_prepare (sled, code, TARGET);
+      g_assert_cmpint (sonde_sled_look (sled, code, TARGET), ==, SONDE_SLED_ON);
+      g_assert_cmpint (sonde_sled_look (sled, code, TARGET + 1), ==, SONDE_SLED_OTHER);
+      memcpy (&offset, code + 1, sizeof offset);
+      g_assert_cmphex (code[0], ==, 0xe8);
+      g_assert_cmphex (TEXT + SONDE_SLED_BEGIN_BYTES + (guint64) offset, ==, TARGET);
+      for (gsize j = SONDE_SLED_BEGIN_BYTES; j < sizeof code; j++)
+        g_assert_cmphex (code[j], ==, 0xcc);
+    }
+  for (gsize i = 0; i < G_N_ELEMENTS (others); i++)
+    g_assert_cmpint (sonde_sled_look (sled, others[i], TARGET), ==, SONDE_SLED_OTHER);
 }
 
 static void
@@ -444,6 +541,54 @@ typedef struct
         sizeof(((File *) NULL)->sections[0].field), value, result                                  \
   }
 
+/* The file lies in memory as it is. */
+static void
+addresses_are_found_with_where_functions_begin (void)
+{
+  static const char names[32] = "\0"
+                                "__patchable_function_entries\0";
+  static const guint8 encodings[] = { 1, 0x1b, 0x03, 0x3b };
+  File file = make_file ();
+  struct dl_phdr_info info
+      = { .dlpi_addr = (guintptr) &file, .dlpi_phnum = G_N_ELEMENTS (file.segments) };
+  guint32 *n_frames = (guint32 *) (gpointer) (file.rest + 8);
+  SondeSledMap found = { 0 };
+  int fd = memfd_create ("module", MFD_CLOEXEC);
+
+  memcpy (file.names, names, sizeof names);
+  file.sections[SECTION_MAP].sh_name = 1;
+  file.sections[SECTION_MAP].sh_flags = SHF_ALLOC | SHF_WRITE;
+  file.segments[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME,
+                                   .p_vaddr = G_STRUCT_OFFSET (File, rest),
+                                   .p_memsz = 12 + 2 * 8 };
+  memcpy (file.rest, encodings, sizeof encodings);
+  info.dlpi_phdr = file.segments;
+
+  for (guint32 n = 0; n < 5; n++)
+    {
+      *n_frames = n;
+      g_assert_cmpint (pwrite (fd, &file, sizeof file, 0), ==, sizeof file);
+      g_assert_cmpint (sonde_sled_map_find (fd, &info, &found), ==, 0);
+      g_assert_cmpuint (found.n_entries, ==, 0);
+      g_assert_cmphex (found.addresses, ==, (guintptr) file.entries);
+      g_assert_cmpuint (found.n_addresses, ==, sizeof file.entries / 8);
+      /* More than the segment has room for are none. */
+      g_assert_cmpuint (found.n_frames, ==, n <= 2 ? n : 0);
+    }
+  *n_frames = 2;
+  for (guint i = 0; i < sizeof encodings; i++)
+    {
+      file.rest[i] ^= 1;
+      g_assert_cmpint (sonde_sled_map_find (fd, &info, &found), ==, 0);
+      g_assert_cmpuint (found.n_frames, ==, 0);
+      file.rest[i] ^= 1;
+    }
+  file.sections[SECTION_MAP].sh_size = 63;
+  g_assert_cmpint (pwrite (fd, &file, sizeof file, 0), ==, sizeof file);
+  g_assert_cmpint (sonde_sled_map_find (fd, &info, &found), ==, -EBADMSG);
+  close (fd);
+}
+
 static void
 headers_that_cannot_be_are_refused (void)
 {
@@ -519,6 +664,11 @@ main (int argc, char *argv[])
   g_test_add_func ("/sled-map/what-cannot-be-is-refused", what_cannot_be_is_refused);
   g_test_add_func ("/sled-map/noise-leads-nowhere-else", noise_leads_nowhere_else);
   g_test_add_func ("/sled-map/what-clang-writes-is-switched", what_clang_writes_is_switched);
+  g_test_add_func ("/sled-map/functions-have-room-where-they-begin",
+                   functions_have_room_where_they_begin);
+  g_test_add_func ("/sled-map/room-for-a-call-is-filled", room_for_a_call_is_filled);
+  g_test_add_func ("/sled-map/addresses-are-found-with-where-functions-begin",
+                   addresses_are_found_with_where_functions_begin);
   g_test_add_func ("/sled-map/branches-lead-to-the-target", branches_lead_to_the_target);
   g_test_add_func ("/sled-map/other-code-is-left-alone", other_code_is_left_alone);
   g_test_add_func ("/sled-map/a-map-is-found-by-section-headers",

@@ -76,10 +76,17 @@ has_sleds (const char *program)
   return g_str_has_suffix (program, "sleds");
 }
 
+/* Whether functions have room for a call as they begin, and none where they end. */
 static gboolean
-has_fentry (const char *program)
+has_rooms (const char *program)
 {
-  return g_str_has_suffix (program, "fentry");
+  return g_str_has_suffix (program, "patchable");
+}
+
+static gboolean
+has_entries_alone (const char *program)
+{
+  return g_str_has_suffix (program, "fentry") || has_rooms (program);
 }
 
 /* The region is the program's descriptor 3. */
@@ -231,9 +238,10 @@ static const char vectors_endless[] = "add 9834\n"
 static const char *
 expect (const Case *of, const char *program)
 {
-  if (g_str_equal (of->what, "tails") && (has_sleds (program) || has_fentry (program)))
+  if (g_str_equal (of->what, "tails") && (has_sleds (program) || has_entries_alone (program)))
     return tails_in_place;
-  return g_str_equal (of->what, "vectors") && has_fentry (program) ? vectors_endless : of->expected;
+  return g_str_equal (of->what, "vectors") && has_entries_alone (program) ? vectors_endless
+                                                                          : of->expected;
 }
 
 static void
@@ -249,7 +257,7 @@ every_path_has_its_count (gconstpointer data)
 
         g_test_message ("%s: %" G_GUINT64_FORMAT " resynced", cases[i].what, made.counts.resynced);
         g_assert_cmpstr (made.text, ==, expect (&cases[i], data));
-        g_assert_cmpuint (header->n_functions > 0, ==, has_sleds (data));
+        g_assert_cmpuint (header->n_functions > 0, ==, has_sleds (data) || has_rooms (data));
         g_assert_cmpuint (header->n_patched, ==, header->n_functions);
         g_assert_cmpuint (header->n_refused, ==, 0);
         g_assert_cmpuint (made.counts.calls, ==, made.counts.counted);
@@ -412,7 +420,7 @@ code_that_stays_is_told (gconstpointer data)
     {
       g_assert_cmpuint (made.counts.n_slots, ==, 0);
       g_assert_cmpuint (header->n_functions, >, 20);
-      g_assert_cmpuint (header->n_refused, >, header->n_functions);
+      g_assert_cmpuint (header->n_refused, >=, header->n_functions);
       g_assert_cmpuint (header->reason, ==, SONDE_CALLS_REASON_PROTECTION);
     }
   clear_run (&made);
@@ -512,45 +520,74 @@ wait_for_switch (const SondeTrieHeader *header, guint n_before)
     }
 }
 
-/* Has calls wanted and not wanted in turn, while a program does @what. */
-static void
-switch_often (const char *program, const char *what, guint n_switches)
+/* A program that nobody wants calls of, until they are wished for. */
+typedef struct
+{
+  TrieFixture *trie;
+  GPid pid;
+  int input;
+} Running;
+
+static Running
+start (const char *program, const char *what)
 {
   char *argv[] = { (char *) program, (char *) what, NULL };
   SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
   g_auto (GStrv) environment = g_get_environ ();
   g_autoptr (GError) error = NULL;
-  g_autoptr (TrieFixture) trie = g_new0 (TrieFixture, 1);
-  SondeTrieCounts counts;
-  GPid pid;
-  int status, input;
+  Running made = { .trie = g_new0 (TrieFixture, 1) };
 
   wish.mode = SONDE_TRIE_OFF;
-  g_assert_cmpint (sonde_trie_memory_create (4 * MIB, &wish, &trie->memory, &trie->fd), ==, 0);
-  g_assert_cmpint (sonde_trie_reader_new (&trie->memory, &trie->reader), ==, 0);
+  g_assert_cmpint (sonde_trie_memory_create (4 * MIB, &wish, &made.trie->memory, &made.trie->fd),
+                   ==, 0);
+  g_assert_cmpint (sonde_trie_reader_new (&made.trie->memory, &made.trie->reader), ==, 0);
   environment = g_environ_setenv (environment, "LD_PRELOAD", library, TRUE);
   environment = g_environ_setenv (environment, "SONDE_TRACE_FD", "3", TRUE);
   g_assert_true (g_spawn_async_with_pipes (
       NULL, argv, environment,
       G_SPAWN_LEAVE_DESCRIPTORS_OPEN | G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL,
-      keep_descriptor, GINT_TO_POINTER (trie->fd), &pid, &input, NULL, NULL, &error));
+      keep_descriptor, GINT_TO_POINTER (made.trie->fd), &made.pid, &made.input, NULL, NULL,
+      &error));
+  return made;
+}
+
+/* Returns: its region, when it has ended */
+static TrieFixture *
+stop (Running *running)
+{
+  g_autoptr (GError) error = NULL;
+  int status;
+
+  close (running->input);
+  g_assert_cmpint (waitpid (running->pid, &status, 0), ==, running->pid);
+  g_assert_true (g_spawn_check_wait_status (status, &error));
+  return running->trie;
+}
+
+/* Has calls wanted and not wanted in turn, while a program does @what. */
+static void
+switch_often (const char *program, const char *what, guint n_switches)
+{
+  Running running = start (program, what);
+  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+  g_autoptr (TrieFixture) trie = NULL;
+  SondeTrieCounts counts;
+
   for (guint i = 0; i < n_switches; i++)
     {
       wish.mode = i % 2 == 0 ? SONDE_TRIE_COUNT : SONDE_TRIE_OFF;
-      g_assert_cmpint (sonde_trie_memory_wish (&trie->memory, &wish), ==, 0);
-      wait_for_switch (trie->memory.header, i);
+      g_assert_cmpint (sonde_trie_memory_wish (&running.trie->memory, &wish), ==, 0);
+      wait_for_switch (running.trie->memory.header, i);
     }
-  close (input);
-  g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
-  g_assert_true (g_spawn_check_wait_status (status, &error));
-
+  trie = stop (&running);
   counts = trie_fixture_count (trie);
   g_test_message ("%" G_GUINT64_FORMAT " calls, %u paths", counts.calls, counts.n_nodes);
   g_assert_cmpuint (trie->memory.header->n_switches, ==, n_switches);
   g_assert_cmpuint (trie->memory.header->n_refused, ==, 0);
   g_assert_cmpuint (counts.calls, ==, counts.counted);
   g_assert_cmpuint (counts.calls, >, n_switches);
-  g_assert_cmpuint (counts.lost_threads, ==, 0);
+  /* Of handlers that came while a thread got its writer. */
+  g_assert_cmpuint (counts.lost_threads, <, 100);
 }
 
 static void
@@ -563,6 +600,47 @@ static void
 libraries_come_and_go_while_functions_are_switched (gconstpointer data)
 {
   switch_often (data, "reloads", 2000);
+}
+
+static guint
+count_threads (GPid pid)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/%d/task", pid);
+  g_autoptr (GDir) folder = g_dir_open (path, 0, NULL);
+  guint n = 0;
+
+  while (folder != NULL && g_dir_read_name (folder) != NULL)
+    n++;
+  return n;
+}
+
+/* Instructions that a thread may stand between are left alone. */
+static void
+rooms_of_a_program_that_runs_are_told (gconstpointer data)
+{
+  Running running = start (data, "switches");
+  const SondeTrieHeader *header = running.trie->memory.header;
+  const SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+  gint64 until = g_get_monotonic_time () + 20 * G_USEC_PER_SEC;
+  g_autoptr (TrieFixture) trie = NULL;
+
+  /* It has begun when it has threads. */
+  while (count_threads (running.pid) < 2)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, until);
+      g_usleep (50);
+    }
+  g_assert_cmpint (sonde_trie_memory_wish (&running.trie->memory, &wish), ==, 0);
+  while (sonde_ring_load_acquire (&header->n_refused) == 0)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, until);
+      g_usleep (50);
+    }
+  trie = stop (&running);
+  g_assert_cmpuint (header->reason, ==, SONDE_CALLS_REASON_RUNNING);
+  g_assert_cmpuint (header->n_refused, ==, header->n_functions);
+  g_assert_cmpuint (header->n_patched, ==, 0);
+  g_assert_cmpuint (trie_fixture_count (trie).calls, ==, 0);
 }
 
 typedef struct
@@ -606,6 +684,12 @@ main (int argc, char *argv[])
       libraries_come_and_go_while_functions_are_switched },
   };
 
+  static const Test of_rooms[] = {
+    { "functions-call-nothing-unless-wanted", functions_call_nothing_unless_wanted },
+    { "code-that-stays-is-told", code_that_stays_is_told },
+    { "rooms-of-a-program-that-runs-are-told", rooms_of_a_program_that_runs_are_told },
+  };
+
   g_test_init (&argc, &argv, NULL);
   library = argv[1];
   functions = g_hash_table_new_full (NULL, NULL, NULL, g_free);
@@ -614,6 +698,8 @@ main (int argc, char *argv[])
       add_tests (argv[i], tests, G_N_ELEMENTS (tests));
       if (has_sleds (argv[i]))
         add_tests (argv[i], of_sleds, G_N_ELEMENTS (of_sleds));
+      if (has_rooms (argv[i]))
+        add_tests (argv[i], of_rooms, G_N_ELEMENTS (of_rooms));
     }
   return g_test_run ();
 }

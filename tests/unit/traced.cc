@@ -25,7 +25,7 @@
 #ifdef __clang__
 #define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
 #else
-#define HIDDEN __attribute__ ((no_instrument_function))
+#define HIDDEN __attribute__ ((no_instrument_function, patchable_function_entry (0, 0)))
 #endif
 
 #define N 1000
@@ -272,17 +272,24 @@ extern "C"
   }
 
   /* As often as the kernel can; in the middle of hooks. */
-  KEPT void
-  interrupts ()
+  HIDDEN static void
+  interrupt_often ()
   {
     struct sigaction action = {};
     struct itimerval often = { { 0, 100 }, { 0, 100 } };
-    struct itimerval never = {};
 
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
     sigaction (SIGALRM, &action, NULL);
     setitimer (ITIMER_REAL, &often, NULL);
+  }
+
+  KEPT void
+  interrupts ()
+  {
+    struct itimerval never = {};
+
+    interrupt_often ();
     for (unsigned i = 0; i < 300 * N; i++)
       mid (i);
     setitimer (ITIMER_REAL, &never, NULL);
@@ -464,6 +471,7 @@ extern "C"
 
     for (unsigned i = 0; i < 3; i++)
       pthread_create (&ids[i], NULL, busy_thread, NULL);
+    interrupt_often ();
     while (read (STDIN_FILENO, &byte, 1) > 0)
       ;
     is_stopped = true;

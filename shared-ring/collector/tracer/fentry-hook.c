@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libsonde-tracer: stands in for the hook that -pg -mfentry has functions call as they begin. */
+/* libsonde-tracer: stands in for the hook that -pg -mfentry has functions call as they begin, and
+ * is what we write into those of -fpatchable-function-entry. */
 #include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/tracer.h"
 
@@ -41,7 +42,10 @@ __asm__(".text\n"
         ".balign 16\n"
         ".globl __fentry__\n"
         ".type __fentry__, @function\n"
+        ".globl sonde_sled_stub_begin\n"
+        ".hidden sonde_sled_stub_begin\n"
         "__fentry__:\n"
+        "sonde_sled_stub_begin:\n"
         "  .cfi_startproc\n"
         "  endbr64\n"
         "  cmpb $0, sonde_tracer_is_on(%rip)\n"

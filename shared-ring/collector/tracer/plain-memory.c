@@ -6,9 +6,11 @@
 #if defined(__x86_64__)
 
 /* Not for the program: each is hidden. */
-void *memcpy (void *restrict to, const void *restrict from, size_t size_bytes);
-void *memset (void *memory, int byte, size_t size_bytes);
-int memcmp (const void *a, const void *b, size_t size_bytes);
+#define KEPT __attribute__ ((used))
+
+KEPT void *memcpy (void *restrict to, const void *restrict from, size_t size_bytes);
+KEPT void *memset (void *memory, int byte, size_t size_bytes);
+KEPT int memcmp (const void *a, const void *b, size_t size_bytes);
 
 void *
 memcpy (void *restrict to, const void *restrict from, size_t size_bytes)

@@ -12,7 +12,8 @@
 #define MAX_SECTIONS 65535u /* more have their number elsewhere */
 #define SECTION_STEP 32u    /* that are read at a time */
 
-static const char section_name[] = "xray_instr_map";
+static const char sled_section[] = "xray_instr_map";
+static const char begin_section[] = "__patchable_function_entries";
 
 /* --- the section --- */
 
@@ -70,7 +71,21 @@ is_candidate (const ElfW (Shdr) * section)
          && section->sh_size > 0;
 }
 
-/* @names: where in the file the names of sections are. Returns: 1 it is the one, 0 it is not */
+/* @names: where in the file the names of sections are. Returns: the name, or what fits, or "" */
+static int
+read_name (int fd, const ElfW (Shdr) * section, const ElfW (Shdr) * names, char *name, size_t size)
+{
+  const uint64_t offset = names->sh_offset;
+  const uint64_t rest
+      = section->sh_name < names->sh_size ? (uint64_t) names->sh_size - section->sh_name : 0;
+
+  memset (name, 0, size);
+  if (rest == 0 || offset > UINT64_MAX - names->sh_size)
+    return 0;
+  return read_at (fd, name, rest < size ? (size_t) rest : size, offset + section->sh_name);
+}
+
+/* Errors: -EBADMSG it is one of the two, but cannot be */
 static int
 take_section (int fd,
               const ElfW (Shdr) * section,
@@ -78,33 +93,31 @@ take_section (int fd,
               const struct dl_phdr_info *info,
               SondeSledMap *map)
 {
-  const uint64_t offset = names->sh_offset;
-  char name[sizeof section_name];
-  int r;
+  char name[sizeof begin_section];
+  size_t entry_bytes;
+  bool is_sleds;
+  int r = read_name (fd, section, names, name, sizeof name);
 
-  if (names->sh_size < sizeof name || section->sh_name > names->sh_size - sizeof name
-      || offset > UINT64_MAX - names->sh_size)
-    return 0;
-  r = read_at (fd, name, sizeof name, offset + section->sh_name);
   if (r < 0)
     return r;
-  if (memcmp (name, section_name, sizeof name) != 0)
+  is_sleds = memcmp (name, sled_section, sizeof sled_section) == 0;
+  if (!is_sleds && memcmp (name, begin_section, sizeof begin_section) != 0)
     return 0;
-  if (section->sh_size % SONDE_SLED_MAP_ENTRY_BYTES != 0
-      || section->sh_size / SONDE_SLED_MAP_ENTRY_BYTES > SONDE_SLED_MAX_ENTRIES
+  entry_bytes = is_sleds ? SONDE_SLED_MAP_ENTRY_BYTES : sizeof (uint64_t);
+  if (section->sh_size % entry_bytes != 0 || section->sh_size / entry_bytes > SONDE_SLED_MAX_ENTRIES
       || !is_loaded (info, section->sh_addr, section->sh_size))
     return -EBADMSG;
 
-  map->map = info->dlpi_addr + section->sh_addr;
-  map->n_entries = (uint32_t) (section->sh_size / SONDE_SLED_MAP_ENTRY_BYTES);
-  return 1;
+  *(is_sleds ? &map->map : &map->addresses) = info->dlpi_addr + section->sh_addr;
+  *(is_sleds ? &map->n_entries : &map->n_addresses) = (uint32_t) (section->sh_size / entry_bytes);
+  return 0;
 }
 
 static int
-find_section (int fd,
-              const ElfW (Ehdr) * header,
-              const struct dl_phdr_info *info,
-              SondeSledMap *map)
+find_sections (int fd,
+               const ElfW (Ehdr) * header,
+               const struct dl_phdr_info *info,
+               SondeSledMap *map)
 {
   const uint64_t offset = header->e_shoff;
   ElfW (Shdr) sections[SECTION_STEP], names;
@@ -126,7 +139,53 @@ find_section (int fd,
         if (is_candidate (&sections[j]))
           r = take_section (fd, &sections[j], &names, info, map);
     }
-  return r == 0 ? -ENOENT : r < 0 ? r : 0;
+  if (r == 0 && map->n_entries == 0 && map->n_addresses == 0)
+    r = -ENOENT;
+  return r;
+}
+
+/* As it lies in memory: the encodings that linkers use. */
+typedef struct
+{
+  uint8_t version;
+  uint8_t pointer_encoding;
+  uint8_t count_encoding;
+  uint8_t table_encoding;
+  uint32_t pointer;
+  uint32_t n_frames;
+} FrameHeader;
+
+typedef struct
+{
+  int32_t function; /* from the header */
+  int32_t frame;
+} FrameRow;
+
+/* sdata4 from where it is, udata4, and sdata4 from the header. Source: LSB Core, "DWARF Exception
+ * Header Encoding" */
+static const uint8_t usual_frames[] = { 1, 0x1b, 0x03, 0x3b };
+
+/* Where functions begin; else none is known. */
+static void
+find_frames (const struct dl_phdr_info *info, SondeSledMap *map)
+{
+  FrameHeader header;
+
+  for (uint32_t i = 0; i < info->dlpi_phnum && map->n_frames == 0; i++)
+    {
+      const ElfW (Phdr) *segment = &info->dlpi_phdr[i];
+      const uint64_t at = info->dlpi_addr + segment->p_vaddr;
+
+      if (segment->p_type != PT_GNU_EH_FRAME || segment->p_memsz < sizeof header
+          || !is_loaded (info, segment->p_vaddr, segment->p_memsz))
+        continue;
+      memcpy (&header, (const void *) (uintptr_t) at, sizeof header);
+      if (memcmp (&header, usual_frames, sizeof usual_frames) != 0
+          || header.n_frames > (segment->p_memsz - sizeof header) / sizeof (FrameRow))
+        continue;
+      map->frames = at;
+      map->n_frames = header.n_frames;
+    }
 }
 
 static void
@@ -158,11 +217,13 @@ sonde_sled_map_find (int fd, const struct dl_phdr_info *info, SondeSledMap *map)
   if (r == 0)
     r = check_file (fd, &header, info);
   if (r == 0)
-    r = find_section (fd, &header, info, &found);
+    r = find_sections (fd, &header, info, &found);
   if (r < 0)
     return r;
 
   find_texts (info, &found);
+  if (found.n_addresses > 0)
+    find_frames (info, &found);
   *map = found;
   return 0;
 }
@@ -249,11 +310,56 @@ sonde_sled_map_judge (const SondeSledMap *map,
   return SONDE_SLED_OK;
 }
 
+/* Whether a function begins there. */
+static bool
+is_function (const SondeSledMap *map, uint64_t address)
+{
+  const uint8_t *rows = (const uint8_t *) (uintptr_t) (map->frames + sizeof (FrameHeader));
+  uint32_t lo = 0;
+  uint32_t hi = map->n_frames;
+
+  while (lo < hi)
+    {
+      const uint32_t middle = lo + (hi - lo) / 2;
+      uint64_t function;
+      FrameRow row;
+
+      memcpy (&row, rows + (size_t) middle * sizeof row, sizeof row);
+      function = map->frames + (uint64_t) (int64_t) row.function;
+      if (function == address)
+        return true;
+      if (function < address)
+        lo = middle + 1;
+      else
+        hi = middle;
+    }
+  return false;
+}
+
+static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
+SondeSledVerdict
+sonde_sled_map_judge_begin (const SondeSledMap *map, uint64_t address, SondeSled *sled)
+{
+  const uint32_t text = find_text (map, address, SONDE_SLED_BEGIN_BYTES);
+  const uint64_t before = address - sizeof endbr64;
+
+  if (text == map->n_texts)
+    return SONDE_SLED_FAULT_OUTSIDE;
+  if (!is_function (map, address)
+      && (before < map->text[text].lo || !is_function (map, before)
+          || memcmp ((const void *) (uintptr_t) before, endbr64, sizeof endbr64) != 0))
+    return SONDE_SLED_FAULT_INSIDE;
+  *sled = (SondeSled){ address, address, SONDE_SLED_BEGIN, text };
+  return SONDE_SLED_OK;
+}
+
 /* --- bytes ---
  *
  * At a function's beginning, and before a tail call: a short jump across the rest. We write a call
  * into the rest, and have the jump lead there: its second byte is how far it goes. At its end: a
- * return. We write a jump behind it, and have it do nothing. */
+ * return. We write a jump behind it, and have it do nothing. Of SONDE_SLED_BEGIN there is nothing
+ * but what we write the call in place of. */
 
 #define JUMP_SHORT    0xeb
 #define ACROSS        0x09
@@ -319,12 +425,26 @@ distance (uint64_t from, uint64_t to)
   return (uint32_t) (to - from);
 }
 
+/* Where in a sled the branch is. */
+static uint32_t
+branch_at (const SondeSled *sled)
+{
+  static const uint32_t places[SONDE_SLED_N_KINDS] = {
+    [SONDE_SLED_ENTRY] = ENTRY_CALL_AT,
+    [SONDE_SLED_EXIT] = EXIT_JUMP_AT,
+    [SONDE_SLED_TAIL] = ENTRY_CALL_AT,
+    [SONDE_SLED_BEGIN] = 0,
+  };
+
+  return places[sled->kind];
+}
+
 /* What the branch in a sled is when it is ready. */
 static void
 make_branch (const SondeSled *sled, uint64_t target, uint8_t branch[BRANCH_BYTES])
 {
   const bool is_exit = sled->kind == SONDE_SLED_EXIT;
-  const uint64_t at = sled->address + (is_exit ? EXIT_JUMP_AT : ENTRY_CALL_AT);
+  const uint64_t at = sled->address + branch_at (sled);
   const uint32_t offset = distance (at + BRANCH_BYTES, target);
 
   branch[0] = is_exit ? JUMP : CALL;
@@ -339,6 +459,10 @@ sonde_sled_look (const SondeSled *sled, const uint8_t *code, uint64_t target)
   bool is_ready, is_on;
 
   make_branch (sled, target, branch);
+  if (sled->kind == SONDE_SLED_BEGIN)
+    return memcmp (code, branch, sizeof branch) == 0     ? SONDE_SLED_ON
+           : does_nothing (code, SONDE_SLED_BEGIN_BYTES) ? SONDE_SLED_FRESH
+                                                         : SONDE_SLED_OTHER;
   if (is_exit)
     {
       is_ready = memcmp (code + EXIT_JUMP_AT, branch, sizeof branch) == 0;
@@ -370,13 +494,9 @@ sonde_sled_prepare (const SondeSled *sled, uint8_t *code, uint64_t target)
   uint8_t branch[BRANCH_BYTES];
 
   make_branch (sled, target, branch);
-  if (sled->kind == SONDE_SLED_EXIT)
-    memcpy (code + EXIT_JUMP_AT, branch, sizeof branch);
-  else
-    {
-      memcpy (code + ENTRY_CALL_AT, branch, sizeof branch);
-      memcpy (code + ENTRY_CALL_AT + BRANCH_BYTES, behind_call, sizeof behind_call);
-    }
+  memcpy (code + branch_at (sled), branch, sizeof branch);
+  if (sled->kind == SONDE_SLED_ENTRY || sled->kind == SONDE_SLED_TAIL)
+    memcpy (code + ENTRY_CALL_AT + BRANCH_BYTES, behind_call, sizeof behind_call);
 }
 
 void

@@ -77,6 +77,7 @@ static struct
   uint32_t n_modules;
   SondeTrieHeader *header;
   bool is_on;
+  bool is_beginning; /* no thread but this one is there */
   bool is_child;     /* other threads of its parent may have left locks behind */
   bool is_following; /* there is a thread */
   bool is_alone;     /* there shall be none */
@@ -111,6 +112,7 @@ write_jumps (uint8_t *page)
     [SONDE_SLED_ENTRY] = sonde_sled_stub_enter,
     [SONDE_SLED_EXIT] = sonde_sled_stub_exit,
     [SONDE_SLED_TAIL] = sonde_sled_stub_tail,
+    [SONDE_SLED_BEGIN] = sonde_sled_stub_begin,
   };
 
   for (uint32_t i = 0; i < SONDE_SLED_N_KINDS; i++)
@@ -211,20 +213,34 @@ refuse (Counts *counts, uint32_t n, SondeCallsReason reason)
   counts->n_refused += n;
 }
 
-/* The next entry of a module's map that is one. @counts: NULL, or what refuses the others */
+/* @i: an entry of the module's map, or, behind these, one of its addresses. */
+static SondeSledVerdict
+judge (const Module *module, uint32_t i, SondeSled *sled)
+{
+  const SondeSledMap *map = &module->map;
+  uint8_t entry[SONDE_SLED_MAP_ENTRY_BYTES];
+  uint64_t address;
+
+  if (i < map->n_entries)
+    {
+      address = map->map + (uint64_t) i * SONDE_SLED_MAP_ENTRY_BYTES;
+      memcpy (entry, (const void *) (uintptr_t) address, sizeof entry);
+      return sonde_sled_map_judge (map, entry, address, sled);
+    }
+  memcpy (&address,
+          (const void *) (uintptr_t) (map->addresses + (i - map->n_entries) * sizeof address),
+          sizeof address);
+  return sonde_sled_map_judge_begin (map, address, sled);
+}
+
+/* The next of a module's that is one. @counts: NULL, or what refuses the others */
 static bool
 next_sled (const Module *module, uint32_t *i, SondeSled *sled, Counts *counts)
 {
-  uint8_t entry[SONDE_SLED_MAP_ENTRY_BYTES];
-
-  while (*i < module->map.n_entries)
+  while (*i < module->map.n_entries + module->map.n_addresses)
     {
-      const uint64_t address = module->map.map + (uint64_t) *i * SONDE_SLED_MAP_ENTRY_BYTES;
-      SondeSledVerdict verdict;
+      SondeSledVerdict verdict = judge (module, (*i)++, sled);
 
-      memcpy (entry, (const void *) (uintptr_t) address, sizeof entry);
-      (*i)++;
-      verdict = sonde_sled_map_judge (&module->map, entry, address, sled);
       if (verdict == SONDE_SLED_OK)
         return true;
       if (counts != NULL && verdict != SONDE_SLED_EVENT)
@@ -303,6 +319,18 @@ state_of (const Module *module, const SondeSled *sled)
   return sonde_sled_look (sled, code_of (sled), target_of (module, sled->kind));
 }
 
+static bool
+is_entry (const SondeSled *sled)
+{
+  return sled->kind == SONDE_SLED_ENTRY || sled->kind == SONDE_SLED_BEGIN;
+}
+
+static bool
+may_change (const SondeSled *sled)
+{
+  return sled->kind != SONDE_SLED_BEGIN || sleds.is_beginning;
+}
+
 /* What is written first nobody reaches. */
 static void
 write_sleds (const Module *module)
@@ -310,11 +338,11 @@ write_sleds (const Module *module)
   SondeSled sled;
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (state_of (module, &sled) == SONDE_SLED_FRESH && is_wanted (&sled))
+    if (may_change (&sled) && is_wanted (&sled) && state_of (module, &sled) == SONDE_SLED_FRESH)
       sonde_sled_prepare (&sled, code_of (&sled), target_of (module, sled.kind));
   sync_cores ();
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (state_of (module, &sled) >= SONDE_SLED_READY)
+    if (sled.kind != SONDE_SLED_BEGIN && state_of (module, &sled) >= SONDE_SLED_READY)
       sonde_sled_switch (&sled, code_of (&sled), is_wanted (&sled));
 }
 
@@ -329,9 +357,11 @@ switch_on (Module *module, Counts *counts)
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, counts); n_sleds++)
     {
-      if (module->page == NULL || (state_of (module, &sled) == SONDE_SLED_ON) != is_wanted (&sled))
+      if (may_change (&sled)
+          && (module->page == NULL
+              || (state_of (module, &sled) == SONDE_SLED_ON) != is_wanted (&sled)))
         texts |= 1u << sled.text;
-      counts->n_functions += sled.kind == SONDE_SLED_ENTRY && is_wanted (&sled);
+      counts->n_functions += is_entry (&sled) && is_wanted (&sled);
     }
   if (n_sleds == 0)
     return;
@@ -356,9 +386,9 @@ switch_on (Module *module, Counts *counts)
 
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
     if (is_wanted (&sled) && state_of (module, &sled) != SONDE_SLED_ON)
-      refuse (counts, 1, SONDE_CALLS_REASON_CODE);
+      refuse (counts, 1, may_change (&sled) ? SONDE_CALLS_REASON_CODE : SONDE_CALLS_REASON_RUNNING);
     else
-      counts->n_patched += sled.kind == SONDE_SLED_ENTRY && is_wanted (&sled);
+      counts->n_patched += is_entry (&sled) && is_wanted (&sled);
 }
 
 static void
@@ -370,12 +400,12 @@ switch_off (Module *module)
   if (module->page == NULL)
     return;
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (state_of (module, &sled) == SONDE_SLED_ON)
+    if (sled.kind != SONDE_SLED_BEGIN && state_of (module, &sled) == SONDE_SLED_ON)
       texts |= 1u << sled.text;
   if (texts == 0 || open_texts (&module->map, texts) != 0)
     return;
   for (uint32_t i = 0; next_sled (module, &i, &sled, NULL);)
-    if (state_of (module, &sled) == SONDE_SLED_ON)
+    if (sled.kind != SONDE_SLED_BEGIN && state_of (module, &sled) == SONDE_SLED_ON)
       sonde_sled_switch (&sled, code_of (&sled), false);
   close_texts (&module->map, texts);
 }
@@ -454,7 +484,7 @@ look_at (const struct dl_phdr_info *info)
     }
   if (sleds.n_modules == MAX_MODULES)
     {
-      refuse (&sleds.unfound, map.n_entries, SONDE_CALLS_REASON_ROOM);
+      refuse (&sleds.unfound, map.n_entries + map.n_addresses, SONDE_CALLS_REASON_ROOM);
       return NULL;
     }
 
@@ -636,6 +666,7 @@ sonde_sleds_follow (SondeTrieHeader *header)
   tell ();
   if (!sleds.is_child)
     settle ();
+  sleds.is_beginning = false;
   if (sleds.is_following)
     wake (before);
   else if ((header != NULL || sleds.is_on) && sleds.n_modules > 0 && !sleds.is_alone
@@ -717,6 +748,7 @@ void
 sonde_sleds_init (void)
 {
   sonde_call_apart_init ();
+  sleds.is_beginning = true;
   pthread_atfork (before_fork, after_fork, begin_child);
 }
 

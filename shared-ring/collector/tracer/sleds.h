@@ -16,10 +16,13 @@
  * Only while they are switched the text that they are in can be written to. Where the kernel
  * refuses that they stay as they are.
  *
- * In a child of fork() they are as they were in its parent.
+ * Those of -fpatchable-function-entry are switched on before the program runs, or never, and not
+ * off again: what they call looks whether there is a region.
+ *
+ * In a child of fork() all are as they were in its parent.
  */
 
-/* Once, and before there are threads of ours. */
+/* Once, before the program runs: the first sonde_sleds_follow() is called before that, too. */
 void sonde_sleds_init (void);
 
 /* Of the process's new region, or NULL: it has none. When it is back all sleds are as that is
@@ -38,3 +41,4 @@ void sonde_sleds_confine (void);
 extern const char sonde_sled_stub_enter[] __attribute__ ((visibility ("hidden")));
 extern const char sonde_sled_stub_tail[] __attribute__ ((visibility ("hidden")));
 extern const char sonde_sled_stub_exit[] __attribute__ ((visibility ("hidden")));
+extern const char sonde_sled_stub_begin[] __attribute__ ((visibility ("hidden")));
