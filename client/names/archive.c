@@ -21,7 +21,7 @@
 #include "client/names/symbol-resolver.h"
 #include "protocol/writer.h"
 #include "symbols/demangle.h"
-#include "symbols/jit-map.h"
+#include "symbols/jit-file.h"
 
 /* --- a table of symbols as captures carry it --- */
 
@@ -186,6 +186,19 @@ open_file (gint32 pid, gint32 inner_pid, const char *path, uid_t owner)
   return fd >= 0 || inner_pid != pid ? fd : open_trusted ("/", path, owner);
 }
 
+#define MAX_JIT_BYTES (256u << 20) /* of one file, and of what is kept of it */
+
+/* Of a file that ends badly what came before counts. */
+static void
+jit_file_load (SondeJitMap *map, int fd, SondeJitFileKind kind)
+{
+  SondeJitFile *file = sonde_jit_file_new (fcntl (fd, F_DUPFD_CLOEXEC, 3), kind, MAX_JIT_BYTES);
+
+  while (file != NULL && sonde_jit_file_read (file, map, MAX_JIT_BYTES, 0) > 0)
+    ;
+  sonde_jit_file_free (file);
+}
+
 /*
  * @dump_path: (nullable): a jitdump of @pid, as its mappings say
  *
@@ -207,12 +220,11 @@ jit_files_load (gint32 pid, const char *dump_path)
 
   if (map_fd < 0 && dump_fd < 0)
     return NULL;
-  map = sonde_jit_map_new ();
-  /* of a file that ends badly what came before counts */
+  map = sonde_jit_map_new (MAX_JIT_BYTES);
   if (map != NULL && map_fd >= 0)
-    sonde_jit_map_read_text (map, map_fd);
+    jit_file_load (map, map_fd, SONDE_JIT_FILE_MAP);
   if (map != NULL && dump_fd >= 0)
-    sonde_jit_map_read_dump (map, dump_fd);
+    jit_file_load (map, dump_fd, SONDE_JIT_FILE_DUMP);
   if (map != NULL && sonde_jit_map_n_entries (map) == 0)
     g_clear_pointer (&map, sonde_jit_map_free);
   return map;
@@ -321,7 +333,7 @@ static gboolean
 add_jit_name (Names *self, const SondeLocation *where)
 {
   gpointer map;
-  SondeSymbol symbol;
+  SondeJitCode code;
 
   if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (where->pid), NULL, &map))
     {
@@ -329,10 +341,9 @@ add_jit_name (Names *self, const SondeLocation *where)
                             g_hash_table_lookup (self->dumps, GINT_TO_POINTER (where->pid)));
       g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (where->pid), map);
     }
-  if (map == NULL || !sonde_jit_map_lookup (map, where->address, &symbol))
+  if (map == NULL || !sonde_jit_map_lookup (map, where->address, G_MAXINT64, &code))
     return FALSE;
-  symbols_builder_add (&self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
-                       "[jit]");
+  symbols_builder_add (&self->builder, where->pid, code.begin, code.end - 1, code.name, "[jit]");
   return TRUE;
 }
 
