@@ -498,6 +498,7 @@ sonde_statistic_name (SondeStatistic statistic)
     "calls",
     "calls-lost",
     "traces-refused",
+    "jit-refused",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

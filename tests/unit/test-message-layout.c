@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "0aef5fec937fa76bfddfea3a56dce83b9b15e38be8b32c65fb52fa8714ab381f"
+#define DIGEST  "af09e4b3d3ca0cf4aabd995da15f6afbc0d2a94617fa962d2dd3273d1d7534c4"
 
 typedef struct
 {

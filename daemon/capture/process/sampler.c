@@ -25,6 +25,7 @@ struct SondeSampler
   SondeUnwinder *unwinder;
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
+  SondeJitNames *jit_names;
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
@@ -38,6 +39,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeUnwinder *unwinder,
                    SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
+                   SondeJitNames *jit_names,
                    SondeRecorder *recorder,
                    SondeTally *tally)
 {
@@ -50,6 +52,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   self->unwinder = unwinder;
   self->kallsyms = kallsyms;
   self->addresses = addresses;
+  self->jit_names = jit_names;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
@@ -182,10 +185,21 @@ collect_address (SondeSampler *self,
 {
   int32_t pid = sonde_process_pid (process);
   const SondeProcessMapping *mapping;
+  uint64_t made_up;
 
-  if (!is_contested && sonde_sampled_addresses_contains (self->addresses, pid, address))
+  if (self->addresses != NULL && !is_contested
+      && sonde_sampled_addresses_contains (self->addresses, pid, address))
     return address;
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  if (mapping != NULL && sonde_jit_names_kind (mapping) == SONDE_FILE_PERF_MAP)
+    {
+      made_up = sonde_jit_names_find (self->jit_names, pid, address - is_return, time_ns);
+      if (made_up != 0)
+        return made_up;
+      sonde_jit_names_note (self->jit_names, pid, address, is_return);
+    }
+  if (self->addresses == NULL)
+    return address;
   /* A file that is not here yet takes its place all the same: names of a later one are not its own.
    */
   if (mapping == NULL || (mapping->module == NULL && mapping->file.inode == 0 && !is_contested))
@@ -212,6 +226,8 @@ sonde_sampler_collect (SondeSampler *self,
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
   if (mapping == NULL)
     return FALSE;
+  if (sonde_jit_names_kind (mapping) == SONDE_FILE_PERF_MAP)
+    sonde_jit_names_note (self->jit_names, pid, address, is_return);
   if (mapping->module != NULL && sonde_reused_places_claim (self->reused_places, pid, mapping))
     sonde_sampled_addresses_add (self->addresses, pid, address, mapping, is_return);
   return TRUE;
@@ -304,12 +320,14 @@ add_user_part (SondeSampler *self,
     return n_addrs;
 
   addrs[0] = SONDE_CONTEXT_USER;
-  if (self->addresses != NULL)
+  if (self->addresses != NULL || sonde_jit_names_has (self->jit_names, record->pid))
     {
-      gboolean is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+      gboolean is_contested = self->addresses != NULL
+                              && sonde_reused_places_is_contested (self->reused_places, process);
 
-      sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
-                                      n_user);
+      if (self->addresses != NULL)
+        sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
+                                        n_user);
       for (size_t i = 1; i <= n_user; i++)
         addrs[i] = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
     }
