@@ -53,6 +53,7 @@ struct SondeJitMap
   uint32_t first_free; /* 0: none */
   uint32_t root;       /* 0: none */
 
+  int64_t asked_ns;    /* the latest time that was */
   JitWaiting *waiting; /* from first_waiting on, in the order of time */
   size_t first_waiting;
   size_t n_waiting; /* those before the first included */
@@ -75,6 +76,7 @@ sonde_jit_map_new (size_t max_bytes)
   self->random = sonde_hash_seed () | 1;
   self->names_size = sizeof (NameHeader);
   self->n_nodes = 1;
+  self->asked_ns = INT64_MIN;
   return self;
 }
 
@@ -406,7 +408,11 @@ add (SondeJitMap *self, JitWaiting added, const char *name, size_t length)
     r = ensure_nodes (self);
   if (r == 0 && name != NULL)
     r = add_name (self, name, length, &added.name);
-  return r < 0 ? r : wait (self, added);
+  if (r == 0)
+    r = wait (self, added);
+  if (r == 0)
+    settle (self, self->asked_ns);
+  return r;
 }
 
 int
@@ -438,7 +444,9 @@ sonde_jit_map_lookup (SondeJitMap *self, uint64_t address, int64_t time_ns, Sond
 {
   JitNode *node;
 
-  settle (self, time_ns);
+  if (self->asked_ns < time_ns)
+    self->asked_ns = time_ns;
+  settle (self, self->asked_ns);
   node = find_node (self, address);
   if (node == NULL)
     return false;
