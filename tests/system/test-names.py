@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+from capture import JIT_BASE
 from system import System, check
 
 USER = 0xFFFFFFFFFFFFFE00
@@ -54,28 +55,29 @@ def user_frames(sample, places):
             mode, is_first = address, True
             continue
         if mode == USER:
-            yield (address if is_first else address - 1), places[n_seen], n_seen == 0
+            yield (address if is_first or address >= JIT_BASE else address - 1), places[n_seen], n_seen == 0
         n_seen += 1
         is_first = False
 
 
-def read_jit_ranges(capture):
-    """Of map files that the recorded processes left; they are removed."""
-    ranges = {}
+def read_made_code(capture):
+    """{pid: [(begin, end, name), …]} of map files that the recorded processes left; they are removed."""
+    made = {}
     for pid, _ in capture.processes:
         path = f'/tmp/perf-{pid}.map'
         if os.path.exists(path):
             with open(path, encoding='utf-8', errors='replace') as file:
-                ranges[pid] = [(int(begin, 16), int(begin, 16) + int(size, 16))
-                               for begin, size, _ in (line.split(' ', 2) for line in file)]
+                made[pid] = [(int(begin, 16), int(begin, 16) + int(size, 16), name)
+                             for begin, size, name in (line.rstrip('\n').split(' ', 2) for line in file)]
             os.unlink(path)
-    return ranges
+    return made
 
 
 def test_program(system, with_callers, *command):
     process = system.start_recording('names.syscap', '-F', '2000', '--', *command)
     capture, _ = system.finish_recording(process, 'names.syscap', with_meanings=True)
-    jit_ranges = read_jit_ranges(capture)
+    made = read_made_code(capture)
+    made_names = {pid: {name for _, _, name in codes} for pid, codes in made.items()}
     files = {}
     n_in_symbol = n_in_jit = n_named = 0
     for sample, (_, *places) in zip(capture.samples, capture.meanings.of_samples):
@@ -83,7 +85,10 @@ def test_program(system, with_callers, *command):
             if not is_leaf and not with_callers:
                 break
             in_file = re.fullmatch(r'(/.*)\+([0-9a-f]+)', place or '')
-            in_jit = any(begin <= address < end for begin, end in jit_ranges.get(sample.pid, ()))
+            if address >= JIT_BASE:
+                in_jit = capture.jit_names[address] in made_names.get(sample.pid, ())
+            else:
+                in_jit = any(begin <= address < end for begin, end, _ in made.get(sample.pid, ()))
             if in_file and not in_jit:
                 if in_file[1] not in files:
                     files[in_file[1]] = ElfFile(in_file[1])

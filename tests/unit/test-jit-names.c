@@ -187,6 +187,21 @@ test_times (Fixture *fixture, gconstpointer data)
   g_assert_cmpstr (name_at (fixture, 0x3000, between + SECOND), ==, NULL);
 }
 
+/* A program may call its code what it likes. */
+static void
+test_like_ours (Fixture *fixture, gconstpointer data)
+{
+  SondeJitNames *names = fixture->base.jit_names;
+  uint64_t ours = sonde_recorder_name (fixture->base.recorder, "[other]", 1);
+
+  put (fixture, "1000 100 [other]\n2000 100 [other]\n");
+  take (fixture, PID);
+  g_assert_cmpuint (sonde_jit_names_find (names, PID, 0x1000, 1), !=, ours);
+  g_assert_cmpuint (sonde_jit_names_find (names, PID, 0x1000, 1), >=, SONDE_JIT_CODE_BASE);
+  g_assert_cmpuint (sonde_jit_names_find (names, PID, 0x1000, 1), ==,
+                    sonde_jit_names_find (names, PID, 0x2000, 1));
+}
+
 static void
 test_late (Fixture *fixture, gconstpointer data)
 {
@@ -309,6 +324,7 @@ main (int argc, char **argv)
   ADD ("tells-made-code-from-that-of-files", test_kinds);
   ADD ("asks-less-and-less-often", test_asks);
   ADD ("names-what-was-there-at-the-time", test_times);
+  ADD ("takes-no-name-for-one-of-ours", test_like_ours);
   ADD ("names-late-what-is-said-late", test_late);
   ADD ("reads-nothing-more-of-what-has-closed-itself", test_closed);
   ADD ("forgets-a-program-that-is-over", test_exec);

@@ -378,7 +378,7 @@ sonde_jit_names_find (SondeJitNames *self, int32_t pid, uint64_t address, gint64
       return 0;
     }
   if (*code.mark == 0)
-    *code.mark = sonde_recorder_name (self->recorder, code.name, time_ns);
+    *code.mark = sonde_recorder_name_code (self->recorder, code.name, time_ns);
   return *code.mark;
 }
 
