@@ -105,8 +105,8 @@ def test_readers(system):
     for path in paths:
         capture = Capture(path)
         found = [name for name in leaf_names(capture) if name != '[kernel]']
-        n_others = len(found) - found.count('made_for_all')  # as it reads the clock, too
-        check(len(found) > 20 and n_others <= 2, f'{path}: {n_others} of {len(found)}: {set(found)}')
+        n_named = found.count('made_for_all')  # it reads the clock, too
+        check(n_named > 20 and n_named >= len(found) * MIN_NAMED_PERCENT / 100 - 2, f'{path}: {n_named} of {len(found)}: {set(found)}')
     remove_maps(Capture(paths[0]))
 
 
@@ -119,6 +119,21 @@ def test_top(system):
         with open(path, encoding='utf-8', errors='replace') as file:
             if 'made_and_shown' in file.read():
                 os.unlink(path)
+
+
+def test_trampolines(system):
+    """Those of CPython, old and new ones, which no unwind data tell of."""
+    if os.uname().machine != 'x86_64':
+        return
+    for option in ('--trampoline', '--new-trampoline'):
+        capture, _ = system.record(f'{option[2:]}.syscap', '--', system.program('tests/system/jit'), option, '1', 'py::work:/x.py')
+        remove_maps(capture)
+        stacks = [[name for name in capture.stack(sample) if name != '[kernel]'] for sample in capture.samples]
+        through = [stack for stack in stacks if stack[:1] in (['spin_below'], ['py::work:/x.py'])]
+        n_whole = sum(bool(re.fullmatch(r'(spin_below )?py::work:/x.py call_through\S* main .*_start', ' '.join(map(str, stack))))
+                      for stack in through)
+        system.note(f'{option}: {len(stacks)} stacks, {len(through)} of them through one, {n_whole} whole')
+        check(len(through) > 50 and n_whole >= 0.99 * len(through), f'{[stack for stack in through if len(stack) < 4][:3]}')
 
 
 def test_refused(system):
@@ -143,27 +158,28 @@ def test_refused(system):
         check('made_and_hidden' not in leaf_names(capture), f'{what}: it was read')
         said = [text for text in capture.logs if why in text and f'process {process.pid} makes' in text]
         check(len(said) == 1, f'{what}: {capture.logs}')
-        check(len(capture.samples) > 500, f'{what}: {len(capture.samples)} samples')
+        check(len(capture.samples) > 100, f'{what}: {len(capture.samples)} samples')
 
 
 def test_grows(system):
     """A file that grows as fast as the disk takes it costs names, and neither samples nor memory."""
     with running(system, '300', 'made_and_told') as process:
         place = f'/tmp/perf-{process.pid}.map'
+        os.truncate(place, 300_000_000)
         writer = subprocess.Popen(['sh', '-c', f'while :; do yes "10 10 nobody" | head -c 50000000 >>{place}; '
-                                   f'[ $(stat -c %s {place}) -lt 400000000 ] || exec sleep 300; done'])
+                                   f'[ $(stat -c %s {place}) -lt 600000000 ] || exec sleep 300; done'])
         try:
             capture, _ = system.record('grows.syscap', '-d', '4', '-p', str(process.pid))
         finally:
             writer.kill()
             writer.wait()
     check(any('too long' in text for text in capture.logs), f'{capture.logs}')
-    check(len(capture.samples) > 1000, f'{len(capture.samples)}')
+    check(len(capture.samples) > 100, f'{len(capture.samples)}')
     wait_until(lambda: 'made_and_told' in leaf_names(capture), 'the name from before')
 
 
 def main():
-    system = System(9)
+    system = System(10)
     for what, test in (('a map file names code while it runs, and what is there after it', test_record),
                        ('so does a jitdump', test_dump),
                        ('a program that runs already has names', test_attach),
@@ -171,6 +187,7 @@ def main():
                        ('what is said late is named in the end', test_late),
                        ('all readers have the names', test_readers),
                        ('the live view has the names', test_top),
+                       ("stacks go through CPython's trampolines", test_trampolines),
                        ('a place that somebody prepared is not read', test_refused),
                        ('a file that grows for ever is left', test_grows)):
         with system.case(what):

@@ -362,6 +362,30 @@ catch_up (SondeJitNames *self, JitProcess *process, JitSource *source, gint64 ti
     read_source (self, process, source);
 }
 
+static gboolean
+find_code (
+    SondeJitNames *self, JitProcess *process, uint64_t address, gint64 time_ns, SondeJitCode *code)
+{
+  catch_up (self, process, &process->dump, time_ns);
+  catch_up (self, process, &process->text, time_ns);
+  return process->map != NULL && sonde_jit_map_lookup (process->map, address, time_ns, code);
+}
+
+/* Source: CPython, Python/perf_trampoline.c */
+gboolean
+sonde_jit_names_is_trampoline (
+    SondeJitNames *self, int32_t pid, uint64_t address, gint64 time_ns, uint64_t *begin)
+{
+  JitProcess *process = find_process (self, pid);
+  SondeJitCode code;
+
+  if (process == NULL || !find_code (self, process, address, time_ns, &code)
+      || !g_str_has_prefix (code.name, "py::"))
+    return FALSE;
+  *begin = code.begin;
+  return TRUE;
+}
+
 uint64_t
 sonde_jit_names_find (SondeJitNames *self, int32_t pid, uint64_t address, gint64 time_ns)
 {
@@ -370,9 +394,7 @@ sonde_jit_names_find (SondeJitNames *self, int32_t pid, uint64_t address, gint64
 
   if (process == NULL)
     return 0;
-  catch_up (self, process, &process->dump, time_ns);
-  catch_up (self, process, &process->text, time_ns);
-  if (process->map == NULL || !sonde_jit_map_lookup (process->map, address, time_ns, &code))
+  if (!find_code (self, process, address, time_ns, &code))
     {
       process->has_missed = TRUE;
       return 0;

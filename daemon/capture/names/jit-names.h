@@ -72,6 +72,9 @@ gboolean sonde_jit_names_has (const SondeJitNames *self, int32_t pid);
  * Returns: the made-up address of the code that was there then; 0: there is no name
  */
 uint64_t sonde_jit_names_find (SondeJitNames *self, int32_t pid, uint64_t address, gint64 time_ns);
+/* Whether a trampoline of CPython is there, as the program says; @begin: (out): of its code. */
+gboolean sonde_jit_names_is_trampoline (
+    SondeJitNames *self, int32_t pid, uint64_t address, gint64 time_ns, uint64_t *begin);
 /* It stands in the capture without a name. @is_return: the call before it is what ran */
 void sonde_jit_names_note (SondeJitNames *self, int32_t pid, uint64_t address, gboolean is_return);
 

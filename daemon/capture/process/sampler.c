@@ -29,9 +29,19 @@ struct SondeSampler
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
+  gint64 time_ns; /* of the sample that is unwound */
   uint64_t addrs[MAX_ADDRS];
   KernelSlot kernel_names[KERNEL_NAME_SLOTS];
 };
+
+static bool
+is_trampoline (SondeProcess *process, uint64_t address, uint64_t *begin, void *user_data)
+{
+  SondeSampler *self = user_data;
+
+  return sonde_jit_names_is_trampoline (self->jit_names, sonde_process_pid (process), address,
+                                        self->time_ns, begin);
+}
 
 SondeSampler *
 sonde_sampler_new (const SondeMessageSetup *setup,
@@ -57,6 +67,8 @@ sonde_sampler_new (const SondeMessageSetup *setup,
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
   self->tally = tally;
+  if (unwinder != NULL)
+    sonde_unwinder_set_trampolines (unwinder, is_trampoline, self);
 
   return self;
 }
@@ -67,6 +79,8 @@ sonde_sampler_free (SondeSampler *self)
   if (self == NULL)
     return;
 
+  if (self->unwinder != NULL)
+    sonde_unwinder_set_trampolines (self->unwinder, NULL, NULL);
   sonde_reused_places_free (self->reused_places);
   sonde_kallsyms_free (self->kallsyms);
   g_free (self);
@@ -134,6 +148,7 @@ user_stack (SondeSampler *self,
   gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
+  self->time_ns = record->time_ns;
   switch ((SondeUnwindMode) self->setup->asked.unwind)
     {
     case SONDE_UNWIND_DWARF:
