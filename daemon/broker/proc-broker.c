@@ -787,6 +787,7 @@ open_jit_dump (const SondeProcBroker *self, const Process *process, const SondeP
   char name[64];
   char path[PATH_MAX];
   guint32 magic = 0;
+  ssize_t n;
 
   g_snprintf (name, sizeof name, "/jit-%d.dump",
               (int) sonde_credentials_inner_pid (process->fd, process->pid));
@@ -798,7 +799,11 @@ open_jit_dump (const SondeProcBroker *self, const Process *process, const SondeP
   fd = open_names (self, process, path_fd, by_path ? map : NULL);
   if (fd < 0)
     return fd;
-  if (pread (fd, &magic, sizeof magic, 0) < (ssize_t) sizeof magic || magic != JIT_DUMP_MAGIC)
+  n = pread (fd, &magic, sizeof magic, 0);
+  if (n < 0)
+    return -errno;
+  /* Programs map it before they write what they have in memory so far: node 2 MB of it. */
+  if (n > 0 && magic != JIT_DUMP_MAGIC)
     return -ENOEXEC;
   return sonde_steal_fd (&fd);
 }

@@ -120,6 +120,18 @@ def test_node(system):
     check(any(re.search(r'\bfib\b.*work.js', name) for name in names), 'fib() is not there')
 
 
+def test_node_dump(system):
+    """It writes its jitdump when it has 2 MB of it, or ends."""
+    script = system.path('dump.js')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n'
+                   'const end = Date.now() + 1500; let sum = 0;\nwhile (Date.now() < end) sum += fib(20);\n')
+    capture, _ = system.record('dump.syscap', '--', 'sh', '-c', f'cd {system.folder} && exec node --perf-prof {script}')
+    named = [sample for sample in capture.samples if re.search(r'\bfib\b.*dump.js', capture.stack(sample)[0] or '')]
+    system.note(f'{len(capture.samples)} samples, {len(named)} of them in fib()')
+    check(len(named) >= FEWEST_SAMPLES, f'only {len(named)} samples in fib()')
+
+
 def read_rows(text):
     return sorted((row['name'], row['module'], row['self'], row['total']) for row in json.loads(text)['rows'])
 
@@ -219,7 +231,7 @@ def write_source(system):
 
 
 def main():
-    system = System(7)
+    system = System(8)
     programs = {
         'a C++ program, clang': lambda: (False, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
         'Python': lambda: (False, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
@@ -235,9 +247,12 @@ def main():
             test_program(system, with_callers, *arguments)
     if shutil.which('node') is None:
         system.skip('node has names of the code that it makes', 'node is not installed')
+        system.skip("node's jitdump names it, too", 'node is not installed')
     else:
         with system.case('node has names of the code that it makes'):
             test_node(system)
+        with system.case("node's jitdump names it, too"):
+            test_node_dump(system)
     with system.case('a capture with its names opens where nothing else is'):
         test_chroot(system)
     if len(sys.argv) < 4:

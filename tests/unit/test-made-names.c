@@ -207,7 +207,7 @@ find_mapping (Dump *self)
 
 /* Beside this program, from where code can be mapped. @number: -1: ours */
 static void
-dump_init (Dump *self, const char *magic, int number)
+dump_init (Dump *self, const char *content, int number)
 {
   g_autofree char *program = g_file_read_link ("/proc/self/exe", NULL);
   g_autofree char *directory = g_path_get_dirname (program);
@@ -217,7 +217,7 @@ dump_init (Dump *self, const char *magic, int number)
       = g_strdup_printf ("%s/jit-%d.dump", directory, number >= 0 ? number : (int) getpid ());
   fd = open (self->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   g_assert_cmpint (fd, >=, 0);
-  g_assert_cmpint (write (fd, magic, 4), ==, 4);
+  g_assert_cmpint (write (fd, content, strlen (content)), ==, (gssize) strlen (content));
   self->page = mmap (NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
   g_assert_true (self->page != MAP_FAILED);
   close (fd);
@@ -233,7 +233,7 @@ dump_clear (Dump *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Dump, dump_clear)
 
-static const char magic[] = { 'D', 'T', 'i', 'J' }; /* of a little-endian machine */
+static const char magic[] = "DTiJ"; /* of a little-endian machine */
 
 static void
 test_dump (void)
@@ -254,8 +254,17 @@ test_no_dump (void)
 {
   g_auto (Dump) dump = { 0 };
 
-  dump_init (&dump, "root", -1);
+  dump_init (&dump, "root:x:0:0", -1);
   g_assert_cmpint (ask (&dump.request), ==, -ENOEXEC);
+}
+
+static void
+test_dump_to_come (void)
+{
+  g_auto (Dump) dump = { 0 };
+
+  dump_init (&dump, "", -1);
+  g_assert_cmpint (ask (&dump.request), ==, 0);
 }
 
 static void
@@ -299,6 +308,7 @@ main (int argc, char **argv)
   g_test_add_func ("/made-names/dump/refuses-what-is-none", test_no_dump);
   g_test_add_func ("/made-names/dump/refuses-that-of-a-parent", test_dump_of_others);
   g_test_add_func ("/made-names/dump/refuses-a-file-with-several-names", test_dump_with_names);
+  g_test_add_func ("/made-names/dump/opens-what-is-not-written-yet", test_dump_to_come);
   g_test_add_func ("/made-names/dump/opens-what-is-mapped", test_dump);
   return g_test_run ();
 }
