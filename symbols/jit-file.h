@@ -40,9 +40,10 @@ void sonde_jit_file_free (SondeJitFile *self); /* accepts NULL */
  *
  * Lines and records that make no sense are passed over.
  *
- * Returns: 1 there is more, 0 that was all for now. Else it is not to be read any more: -ENOEXEC no
- *   jitdump of this machine's byte order, -EBADMSG a record in it is shorter than its header,
- * -EFBIG as many bytes as may be were read, -ENOSPC @map is full, -ENOMEM, or what pread() said
+ * Returns: 1 there is more, 0 that was all there is; else it is not to be read any more
+ * Errors: -ENOEXEC no jitdump of this machine's byte order, -EBADMSG a record in it is shorter than
+ * its header, -EFBIG as many bytes as may be were read, -ENOSPC @map is full, -ENOMEM, or what
+ * pread() said
  */
 int sonde_jit_file_read (SondeJitFile *self, SondeJitMap *map, size_t max_bytes, int64_t now_ns);
 

@@ -38,8 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeJitNames, sonde_jit_names_free)
  * sign of a jitdump, else PROGRAM. */
 SondeFileKind sonde_jit_names_kind (const SondeProcessMapping *mapping);
 
-/* Whether that file of a process is to be asked for now; less and less often while there is none.
- */
+/* Whether that file of a process is to be asked for at that time: less and less often while there
+ * is none. */
 gboolean
 sonde_jit_names_wants (SondeJitNames *self, int32_t pid, SondeFileKind kind, gint64 now_ns);
 void
