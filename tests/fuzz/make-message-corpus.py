@@ -331,6 +331,12 @@ def workers():
     seeds['system'] = session(setup(flags=every | SYSTEM, uid=0), samples, sides, [process(1, pid=30, status=3, fds=0)], elves)
     seeds['raw'] = session(setup(flags=every | RAW_DATA, unwind=2), samples, sides, [], elves)
     seeds['hidden'] = session(setup(flags=every, unwind=2), hidden, hidden, [answer_file(1, status=1)], [])
+    made = perf.mmap2(0x900000, 0x1000, b'//anon', inode=0) + perf.mmap2(0x700000, 0x1000, b'/tmp/jit-10.dump', inode=8)
+    ran = b''.join(perf.sample(ip=ip, chain=(perf.CONTEXT_USER, ip), time=time) for ip, time in ((0x900010, 5001), (0x900810, 5002), (0x900010, 5003)))
+    dump = struct.pack('<IIIIIIQQ', 0x4A695444, 1, 40, 62, 0, 10, 0, 0) + struct.pack('<IIQ', 0, 64, 1) \
+        + struct.pack('<IIQQQQ', 10, 10, 0x900800, 0x900800, 32, 1) + b'dumped\0\0'
+    for unwind, name in enumerate(('none', 'frame-pointer', 'dwarf')):
+        seeds['made-code-' + name] = session(setup(unwind=unwind, flags=every), ran, made, [], [b'900000 20 py::f\n900400 10 g\n'] * 2 + [dump] * 4)
     many = b''.join(perf.good().values())
     seeds['both-rings'] = session(setup(unwind=2, flags=every | RAW_DATA), many, many, [], elves)
     seeds['unknown-mode'] = session(setup(flags=every), perf.sample(misc=0, chain=(), abi=0, stack=b'', time=perf.EARLY), b'', [], [])

@@ -39,8 +39,8 @@ def check_in_turn(found, names):
 
 
 @contextlib.contextmanager
-def running(system, *arguments):
-    process = subprocess.Popen([system.program('tests/system/jit'), *arguments], stdout=subprocess.PIPE, text=True)
+def running(system, *arguments, prefix=()):
+    process = subprocess.Popen([*prefix, system.program('tests/system/jit'), *arguments], stdout=subprocess.PIPE, text=True)
     try:
         check(process.stdout.readline() == 'ready\n', 'it did not begin')
         yield process
@@ -161,6 +161,15 @@ def test_refused(system):
         check(len(capture.samples) > 100, f'{what}: {len(capture.samples)} samples')
 
 
+def test_other_place(system):
+    """A /tmp on a file system whose files are not opened, as it may ask other programs."""
+    prefix = ('unshare', '-m', 'sh', '-c', 'mount -t ramfs none /tmp && exec "$@"', 'sh')
+    with running(system, '300', 'made_elsewhere', prefix=prefix) as process:
+        capture, _ = system.record('elsewhere.syscap', '-d', '1', '-p', str(process.pid))
+    check('made_elsewhere' not in leaf_names(capture), 'it was read')
+    check(sum('none of the file systems' in text for text in capture.logs) == 1, f'{capture.logs}')
+
+
 def test_grows(system):
     """A file that grows as fast as the disk takes it costs names, and neither samples nor memory."""
     with running(system, '300', 'made_and_told') as process:
@@ -179,7 +188,7 @@ def test_grows(system):
 
 
 def main():
-    system = System(10)
+    system = System(11)
     for what, test in (('a map file names code while it runs, and what is there after it', test_record),
                        ('so does a jitdump', test_dump),
                        ('a program that runs already has names', test_attach),
@@ -189,6 +198,7 @@ def main():
                        ('the live view has the names', test_top),
                        ("stacks go through CPython's trampolines", test_trampolines),
                        ('a place that somebody prepared is not read', test_refused),
+                       ('nor is a place that may wait for others', test_other_place),
                        ('a file that grows for ever is left', test_grows)):
         with system.case(what):
             test(system)
