@@ -132,6 +132,31 @@ def test_node_dump(system):
     check(len(named) >= FEWEST_SAMPLES, f'only {len(named)} samples in fib()')
 
 
+def find_python():
+    """One that has trampolines, or None."""
+    for path in filter(None, map(shutil.which, ('python3', 'python3.12', 'python3.13', 'python3.14'))):
+        version = subprocess.run([path, '-c', 'import sys; print(*sys.version_info[:2])'], capture_output=True, text=True, check=False)
+        if version.returncode == 0 and tuple(map(int, version.stdout.split())) >= (3, 12):
+            return path
+    return None
+
+
+def test_python(system, python):
+    """Each function is on the stack between the evaluators, whatever C code is between them."""
+    script = system.path('work.py')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('import time\ndef leaf(x):\n    return sum(x % (i + 1) for i in range(200))\n'
+                   'def outer():\n    return sorted(range(20), key=leaf)\n'
+                   'end = time.time() + 2\nwhile time.time() < end: outer()\n')
+    capture, _ = system.record('python.syscap', '--', python, '-X', 'perf', script)
+    stacks = [' '.join(map(str, capture.stack(sample))) for sample in capture.samples]
+    n_outer = sum(f'py::outer:{script}' in stack for stack in stacks)
+    n_whole = sum(bool(re.search(rf'py::leaf:{script}.* py::outer:{script}.*py::<module>:{script}.* _start$', stack))
+                  for stack in stacks)
+    system.note(f'{python}: {len(stacks)} stacks, {n_outer} of them with outer(), {n_whole} whole through leaf()')
+    check(n_outer > 0.8 * len(stacks) and n_whole > 0.8 * len(stacks), f'{stacks[-3:]}')
+
+
 def read_rows(text):
     return sorted((row['name'], row['module'], row['self'], row['total']) for row in json.loads(text)['rows'])
 
@@ -231,7 +256,7 @@ def write_source(system):
 
 
 def main():
-    system = System(8)
+    system = System(9)
     programs = {
         'a C++ program, clang': lambda: (False, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
         'Python': lambda: (False, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
@@ -253,6 +278,12 @@ def main():
             test_node(system)
         with system.case("node's jitdump names it, too"):
             test_node_dump(system)
+    python = find_python()
+    if python is None:
+        system.skip("Python's functions are on its stacks", 'there is no Python from 3.12 on')
+    else:
+        with system.case("Python's functions are on its stacks"):
+            test_python(system, python)
     with system.case('a capture with its names opens where nothing else is'):
         test_chroot(system)
     if len(sys.argv) < 4:
