@@ -295,6 +295,22 @@ test_many_files (Fixture *fixture, gconstpointer data)
 }
 
 static void
+test_many_processes (Fixture *fixture, gconstpointer data)
+{
+  SondeJitNames *names = fixture->base.jit_names;
+
+  for (int32_t pid = 1; pid <= SONDE_JIT_MAX_PROCESSES; pid++)
+    g_assert_true (sonde_jit_names_wants (names, pid, SONDE_FILE_PERF_MAP, 1));
+  for (guint i = 0; i < 2; i++)
+    g_assert_false (
+        sonde_jit_names_wants (names, SONDE_JIT_MAX_PROCESSES + 1, SONDE_FILE_PERF_MAP, 1));
+  g_assert_cmpuint (fixture->base.tally.values[SONDE_STATISTIC_JIT_REFUSED], ==, 1);
+  sonde_jit_names_end (names, 1);
+  g_assert_true (
+      sonde_jit_names_wants (names, SONDE_JIT_MAX_PROCESSES + 1, SONDE_FILE_PERF_MAP, 1));
+}
+
+static void
 test_memory (Fixture *fixture, gconstpointer data)
 {
   SondeJitNames *names = fixture->base.jit_names;
@@ -320,6 +336,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   ADD ("tells-what-is-refused-once", test_refused);
   ADD ("refuses-more-files-than-may-be-open", test_many_files);
+  ADD ("refuses-more-processes-than-may-be", test_many_processes);
   ADD ("refuses-more-memory-than-a-process-may-have", test_memory);
   ADD ("tells-made-code-from-that-of-files", test_kinds);
   ADD ("asks-less-and-less-often", test_asks);

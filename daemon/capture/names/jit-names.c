@@ -46,7 +46,8 @@ struct SondeJitNames
   guint n_files;
   guint n_unfinished;
   guint n_told;
-  GArray *late; /* SondeLateName */
+  gboolean is_full; /* of processes; that was said */
+  GArray *late;     /* SondeLateName */
   gsize n_late_bytes;
 };
 
@@ -224,7 +225,14 @@ sonde_jit_names_wants (SondeJitNames *self, int32_t pid, SondeFileKind kind, gin
   JitSource *source;
 
   if (process == NULL && g_hash_table_size (self->processes) >= SONDE_JIT_MAX_PROCESSES)
-    return FALSE;
+    {
+      if (!self->is_full)
+        sonde_recorder_tell (self->recorder,
+                             "Too many programs make code at a time: names of it are missing");
+      sonde_tally_add (self->tally, SONDE_STATISTIC_JIT_REFUSED, !self->is_full);
+      self->is_full = TRUE;
+      return FALSE;
+    }
   if (process == NULL)
     {
       process = g_new0 (JitProcess, 1);
