@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "a9c0828fbcda14d9c9e223049148a9f9c2b634a831274494d32d05b413433d90"
+#define DIGEST  "af09e4b3d3ca0cf4aabd995da15f6afbc0d2a94617fa962d2dd3273d1d7534c4"
 
 typedef struct
 {
@@ -165,7 +165,7 @@ static const struct
         FIELD (SondeMessageFileRequest, pid),
         FIELD (SondeMessageFileRequest, dev_major),
         FIELD (SondeMessageFileRequest, dev_minor),
-        FIELD (SondeMessageFileRequest, padding),
+        FIELD (SondeMessageFileRequest, kind),
         FIELD (SondeMessageFileRequest, start_ticks),
         FIELD (SondeMessageFileRequest, start),
         FIELD (SondeMessageFileRequest, offset),

@@ -27,12 +27,23 @@ struct SondeSampler
   SondeUnwinder *unwinder;
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
+  SondeJitNames *jit_names;
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
+  gint64 time_ns; /* of the sample that is unwound */
   uint64_t addrs[MAX_ADDRS];
   KernelSlot kernel_names[KERNEL_NAME_SLOTS];
 };
+
+static bool
+is_trampoline (SondeProcess *process, uint64_t address, uint64_t *begin, void *user_data)
+{
+  SondeSampler *self = user_data;
+
+  return sonde_jit_names_is_trampoline (self->jit_names, sonde_process_pid (process), address,
+                                        self->time_ns, begin);
+}
 
 SondeSampler *
 sonde_sampler_new (const SondeMessageSetup *setup,
@@ -40,6 +51,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeUnwinder *unwinder,
                    SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
+                   SondeJitNames *jit_names,
                    SondeRecorder *recorder,
                    SondeTally *tally)
 {
@@ -52,10 +64,13 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   self->unwinder = unwinder;
   self->kallsyms = kallsyms;
   self->addresses = addresses;
+  self->jit_names = jit_names;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
   self->tally = tally;
+  if (unwinder != NULL)
+    sonde_unwinder_set_trampolines (unwinder, is_trampoline, self);
 
   return self;
 }
@@ -66,6 +81,8 @@ sonde_sampler_free (SondeSampler *self)
   if (self == NULL)
     return;
 
+  if (self->unwinder != NULL)
+    sonde_unwinder_set_trampolines (self->unwinder, NULL, NULL);
   sonde_reused_places_free (self->reused_places);
   sonde_kallsyms_free (self->kallsyms);
   g_free (self);
@@ -133,6 +150,7 @@ user_stack (SondeSampler *self,
   gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
+  self->time_ns = record->time_ns;
   switch ((SondeUnwindMode) self->setup->asked.unwind)
     {
     case SONDE_UNWIND_DWARF:
@@ -184,10 +202,21 @@ collect_address (SondeSampler *self,
 {
   int32_t pid = sonde_process_pid (process);
   const SondeProcessMapping *mapping;
+  uint64_t made_up;
 
-  if (!is_contested && sonde_sampled_addresses_contains (self->addresses, pid, address))
+  if (self->addresses != NULL && !is_contested
+      && sonde_sampled_addresses_contains (self->addresses, pid, address))
     return address;
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  if (mapping != NULL && sonde_jit_names_kind (mapping) == SONDE_FILE_PERF_MAP)
+    {
+      made_up = sonde_jit_names_find (self->jit_names, pid, address - is_return, time_ns);
+      if (made_up != 0)
+        return made_up;
+      sonde_jit_names_note (self->jit_names, pid, address, is_return);
+    }
+  if (self->addresses == NULL)
+    return address;
   /* A file that is not here yet takes its place all the same: names of a later one are not its own.
    */
   if (mapping == NULL || (mapping->module == NULL && mapping->file.inode == 0 && !is_contested))
@@ -214,6 +243,8 @@ sonde_sampler_collect (SondeSampler *self,
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
   if (mapping == NULL)
     return FALSE;
+  if (sonde_jit_names_kind (mapping) == SONDE_FILE_PERF_MAP)
+    sonde_jit_names_note (self->jit_names, pid, address, is_return);
   if (mapping->module != NULL && sonde_reused_places_claim (self->reused_places, pid, mapping))
     sonde_sampled_addresses_add (self->addresses, pid, address, mapping, is_return);
   return TRUE;
@@ -368,12 +399,14 @@ add_user_part (SondeSampler *self,
     return n_addrs;
 
   addrs[0] = SONDE_CONTEXT_USER;
-  if (self->addresses != NULL)
+  if (self->addresses != NULL || sonde_jit_names_has (self->jit_names, record->pid))
     {
-      gboolean is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+      gboolean is_contested = self->addresses != NULL
+                              && sonde_reused_places_is_contested (self->reused_places, process);
 
-      sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
-                                      n_user);
+      if (self->addresses != NULL)
+        sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
+                                        n_user);
       for (size_t i = 1; i <= n_user; i++)
         addrs[i] = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
     }

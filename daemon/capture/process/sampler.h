@@ -2,6 +2,7 @@
 /* Turns a SAMPLE record into a recorded stack: unwinds it, replaces what is not to be shown. */
 #pragma once
 
+#include "daemon/capture/names/jit-names.h"
 #include "daemon/capture/names/sampled-addresses.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/stream/recorder.h"
@@ -21,6 +22,7 @@ SondeSampler *sonde_sampler_new (const SondeMessageSetup *setup,
                                  SondeUnwinder *unwinder,
                                  SondeKallsyms *kallsyms,
                                  SondeSampledAddresses *addresses,
+                                 SondeJitNames *jit_names,
                                  SondeRecorder *recorder,
                                  SondeTally *tally);
 void sonde_sampler_free (SondeSampler *self); /* accepts NULL */
