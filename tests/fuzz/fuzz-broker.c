@@ -72,6 +72,11 @@ int __real_ioctl (int fd, unsigned long request, ...);
 long
 __wrap_syscall (long number, long a, long b, long c, long d, long e)
 {
+  if (number == SYS_bpf)
+    {
+      errno = EPERM;
+      return -1;
+    }
   if (number != SYS_perf_event_open)
     return __real_syscall (number, a, b, c, d, e);
   errno = open_errno;

@@ -27,7 +27,9 @@ CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
 # Made of client/export/*.proto, with libprotobuf-c.
 MESSAGES = ['*.pb-c.h']
-GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
+# Made of daemon/broker/walk.bpf.c, with what of libbpf the kernel's side includes.
+PROGRAM = ['walk-skeleton.h']
+GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES + PROGRAM
 
 # The leaves that all may use who need one, but for what runs in other people's programs.
 BASE = ['base/*.h']
@@ -54,7 +56,8 @@ LAYERS = {
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'shared-ring/trie-layout.h'],
-    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
+    'daemon/broker': GLIB + CONFIG + BASE + PROGRAM
+    + ['bpf/*.h', 'daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
     'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
     + ['linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
