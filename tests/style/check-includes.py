@@ -73,10 +73,11 @@ LAYERS = {
         'counters': ('stream', []),
         'calls': ('', ['shared-ring/trie-layout.h', 'shared-ring/trie-reader.h']),
         'heap': ('', ['zstd.h']),
+        'interpreter': ('perf stream', ['unwind/*.h']),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
-        'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
+        'process': ('interpreter names perf stream', ['symbols/*.h', 'unwind/*.h']),
         'program': ('calls heap process stream', ['shared-ring/*.h']),
-        'worker': ('calls counters heap names perf process program stream', ['seccomp.h']),
+        'worker': ('calls counters heap interpreter names perf process program stream', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,
     'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h', 'zstd.h'],
@@ -113,7 +114,7 @@ REFUSED = {
 }
 # What the front and the broker share is for those who have rights.
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
-for room in ('calls', 'counters', 'heap', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+for room in ('calls', 'counters', 'heap', 'interpreter', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus, with the service and with systemd: all else of the client asks these.

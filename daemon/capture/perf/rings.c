@@ -336,10 +336,10 @@ pop_oldest (SondeRings *self)
   CpuRing *moved;
   guint at = 0;
 
-  if (ring->time_ns < self->last_ns)
-    self->n_late++;
-  else
+  if (ring->time_ns >= self->last_ns)
     self->last_ns = ring->time_ns;
+  else if (ring->time_ns != 0)
+    self->n_late++;
   self->n_handed_on++;
 
   sonde_perf_ring_pop (ring->ring);

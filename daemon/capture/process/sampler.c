@@ -4,6 +4,7 @@
 #include <linux/perf_event.h>
 
 #include "daemon/capture/names/reused-places.h"
+#include "protocol/frame.h"
 
 #define KERNEL_NAME_SLOTS 4096 /* a power of two */
 
@@ -25,6 +26,7 @@ struct SondeSampler
   SondeUnwinder *unwinder;
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
+  SondeInterpreters *interpreters;  /* NULL: their programs are not shown */
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
@@ -38,6 +40,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeUnwinder *unwinder,
                    SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
+                   SondeInterpreters *interpreters,
                    SondeRecorder *recorder,
                    SondeTally *tally)
 {
@@ -50,6 +53,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   self->unwinder = unwinder;
   self->kallsyms = kallsyms;
   self->addresses = addresses;
+  self->interpreters = interpreters;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
@@ -300,6 +304,14 @@ add_user_part (SondeSampler *self,
   const char *marker = NULL;
   size_t n_user = user_stack (self, process, record, addrs + 1, &marker);
 
+  if (self->interpreters != NULL && n_user > 0)
+    n_user = sonde_interpreters_merge (self->interpreters, process, record, addrs + 1, n_user,
+                                       marker == NULL);
+  if (n_user > self->max_depth)
+    {
+      n_user = self->max_depth;
+      marker = end_marker (SONDE_UNWIND_END_DEPTH_LIMIT);
+    }
   if (n_user == 0 && marker == NULL)
     return n_addrs;
 
@@ -311,7 +323,9 @@ add_user_part (SondeSampler *self,
       sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
                                       n_user);
       for (size_t i = 1; i <= n_user; i++)
-        addrs[i] = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
+        if (addrs[i] < SONDE_JIT_ADDRESS_BASE)
+          addrs[i]
+              = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
     }
   n_addrs += 1 + n_user;
   if (marker != NULL)
