@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What of CPython's and the C library's files says where frames are, recorded of builds of each
+/* Files of CPython and of the C library that say where frames are, recorded of builds of each
  * version, and changed. */
 #include "daemon/capture/interpreter/python-finder.h"
 
