@@ -356,6 +356,7 @@ complete (Story *story, Packet *packet, int *fds)
   SondeMessageFileRequest *file = (void *) packet->bytes;
   SondeMessageProcessRequest *process = (void *) packet->bytes;
   SondeMessageCountersRequest *counters = (void *) packet->bytes;
+  SondeMessageInterpreter *interpreter = (void *) packet->bytes;
   SondeMessageJoin *join = (void *) packet->bytes;
   int ends[2];
 
@@ -373,6 +374,9 @@ complete (Story *story, Packet *packet, int *fds)
       return 0;
     case SONDE_MESSAGE_JOIN:
       join->pid = pid_of (story, join->pid);
+      return 0;
+    case SONDE_MESSAGE_INTERPRETER:
+      interpreter->pid = pid_of (story, interpreter->pid);
       return 0;
     case SONDE_MESSAGE_COUNTERS_REQUEST:
       counters->pid = pid_of (story, counters->pid);
