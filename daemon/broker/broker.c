@@ -240,8 +240,9 @@ tell_why_no_walks (SondeBroker *self, const char *why)
   sonde_channel_send (self->worker, &note, sizeof note, NULL, 0, NULL);
 }
 
-/* What is asked for a process later replaces what was asked before, also where a lane is slow: it
- * answers in order. */
+/* A lane answers in order, so what is asked for a process later replaces what was asked before. One
+ * that is not walked any more may be again where a lane was slow: what it tells is of a generation
+ * that the worker does not take. */
 static void
 on_interpreter (SondeBroker *self, const SondeMessageHeader *data)
 {

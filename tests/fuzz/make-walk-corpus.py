@@ -18,9 +18,9 @@ def walk(n_frames=2, flags=0, ip=0, kind=1, frames=None, tid=1):
 
 
 def code(address=0x1000, name=b'walk', width=1, file=b'/a/tree.py', table=b'\x80\x00\xd8\x04\x05', kind=2,
-         sizes=None, lines=None):
+         sizes=None, lines=None, pid=1):
     sizes = sizes or (len(name), len(file))
-    return (struct.pack('<IIQQIIIIII', kind, 1, 3, address, 7, len(table) if lines is None else lines,
+    return (struct.pack('<IIQQIIIIII', kind, pid, 3, address, 7, len(table) if lines is None else lines,
                         sizes[0], width, sizes[1], 1)
             + name.ljust(TEXT_BYTES, b'\0') + file.ljust(TEXT_BYTES, b'\0') + table)
 
@@ -93,6 +93,7 @@ SEEDS = {
     'code-surrogate': pairs(code(name=b'\x00\xd8\x00\xdc', width=2), 3),
     'code-unreadable': pairs(code(width=0), 3),
     'code-control-characters': pairs(code(name=b'a\nb\x1b['), 3),
+    'code-pid': pairs(code(pid=2**31), 3),
     'code-address': pairs(code(address=0), 3),
     'lines-of-3-9': bytes([LINES]) + struct.pack('<Q', 2) + bytes.fromhex('0005040102010201020102ff02fe047f0022'),
     'lines-of-3-10': bytes([LINES]) + struct.pack('<Q', 2) + bytes.fromhex('0405020102010201020102ff04fe007f0a22'),

@@ -126,6 +126,7 @@ refuses_code_that_cannot_be (void)
   G_STMT_END
   REFUSE (code.kind = 3);
   REFUSE (code.code = 0);
+  REFUSE (code.pid = 1u << 31);
   REFUSE (code.lines_bytes = SONDE_WALK_LINES_BYTES + 1);
   REFUSE (code.name.size_bytes = SONDE_WALK_TEXT_BYTES + 1);
   REFUSE (code.name.width = 3);

@@ -124,7 +124,7 @@ uncount (SondeCodeTable *self, const SondeCode *code)
 gboolean
 sonde_code_table_add (SondeCodeTable *self, const SondeWalkCode *record)
 {
-  gpointer key = GUINT_TO_POINTER (record->pid);
+  gpointer key = GINT_TO_POINTER ((int32_t) record->pid);
   GHashTable *codes = g_hash_table_lookup (self->processes, key);
   SondeCode *code;
   const SondeCode *former;

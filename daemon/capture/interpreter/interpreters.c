@@ -67,7 +67,8 @@ static void
 take_code (const SondeWalkCode *code, gpointer user_data)
 {
   SondeInterpreters *self = user_data;
-  const KnownProcess *known = g_hash_table_lookup (self->known, GUINT_TO_POINTER (code->pid));
+  const KnownProcess *known
+      = g_hash_table_lookup (self->known, GINT_TO_POINTER ((int32_t) code->pid));
   const SondeProcess *process
       = known != NULL ? sonde_process_table_find (self->processes, (int32_t) code->pid) : NULL;
 

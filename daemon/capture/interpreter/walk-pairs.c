@@ -86,7 +86,7 @@ sonde_walk_code_parse (const uint8_t *bytes, size_t size_bytes, SondeWalkCode *c
   if (size_bytes < head_bytes)
     return FALSE;
   memcpy (code, bytes, head_bytes);
-  if (code->kind != SONDE_WALK_RECORD_CODE || code->code == 0
+  if (code->kind != SONDE_WALK_RECORD_CODE || code->code == 0 || code->pid > INT32_MAX
       || code->lines_bytes > SONDE_WALK_LINES_BYTES || code->lines_bytes > size_bytes - head_bytes
       || !is_text (&code->name) || !is_text (&code->file))
     return FALSE;
