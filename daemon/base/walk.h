@@ -82,6 +82,13 @@ typedef struct
   SondeWalkLayout layout;
 } SondeWalkPlace;
 
+/* Of processes, as stat() has its file. */
+typedef struct
+{
+  uint64_t device;
+  uint64_t inode;
+} SondeWalkNamespace;
+
 typedef enum
 {
   SONDE_WALK_RECORD_FRAMES = 1, /* SondeWalkRecord */

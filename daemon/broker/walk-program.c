@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if HAVE_WALK_PROGRAM
@@ -15,7 +16,9 @@
 
 #include "daemon/broker/rights.h"
 
-#define TYPES_PATH "/sys/kernel/btf/vmlinux"
+#define TYPES_PATH      "/sys/kernel/btf/vmlinux"
+#define NAMESPACE_PATH  "/proc/self/ns/pid"
+#define FIRST_NAMESPACE 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel */
 
 struct SondeWalkProgram
 {
@@ -34,6 +37,24 @@ explain (int error_number)
                           g_strerror (error_number));
 }
 
+/* Processes have other numbers within a container than on the machine. Returns: 0 or a negative
+ * errno */
+static int
+set_namespace (SondeWalkProgram *self)
+{
+  const int zero = 0;
+  SondeWalkNamespace own = { 0 };
+  struct stat st;
+
+  if (stat (NAMESPACE_PATH, &st) < 0)
+    return -errno;
+  if (st.st_ino != FIRST_NAMESPACE)
+    own = (SondeWalkNamespace){ st.st_dev, st.st_ino };
+  return skel_map_update_elem (self->skeleton->maps.namespaces.map_fd, &zero, &own, BPF_ANY) < 0
+             ? -errno
+             : 0;
+}
+
 SondeWalkProgram *
 sonde_walk_program_new (char **why)
 {
@@ -43,6 +64,8 @@ sonde_walk_program_new (char **why)
 
   self->skeleton = sonde_walk__open ();
   result = self->skeleton != NULL ? sonde_walk__load (self->skeleton) : -ENOMEM;
+  if (result == 0)
+    result = set_namespace (self);
   if (result == 0)
     return g_steal_pointer (&self);
   *why = explain (-result);

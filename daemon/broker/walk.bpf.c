@@ -85,12 +85,23 @@ struct
   __type (value, struct scratch);
 } scratches SEC (".maps");
 
+/* Whose numbers of processes these are: a namespace of the broker's, as its file tells it; 0: the
+ * machine's own. */
+struct
+{
+  __uint (type, BPF_MAP_TYPE_ARRAY);
+  __uint (max_entries, 1);
+  __type (key, uint32_t);
+  __type (value, SondeWalkNamespace);
+} namespaces SEC (".maps");
+
 struct walker
 {
   struct bpf_perf_event_data *sample;
   const SondeWalkPlace *place;
   struct scratch *scratch;
   uint64_t frame; /* that is next; 0: none */
+  uint32_t pid;
   uint32_t now_ms;
   uint32_t n_told;
 };
@@ -144,18 +155,16 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, u
 }
 
 static __noinline int
-tell_code (struct bpf_perf_event_data *sample,
-           const SondeWalkPlace *place,
-           struct scratch *scratch,
-           uint64_t address)
+tell_code (struct walker *walker, uint64_t address)
 {
-  SondeWalkCode *code = &scratch->code;
+  const SondeWalkPlace *place = walker->place;
+  SondeWalkCode *code = &walker->scratch->code;
   uint64_t lines = read_pointer (address + place->layout.code_lines);
   uint64_t length = 0;
   uint64_t size_bytes;
 
   code->kind = SONDE_WALK_RECORD_CODE;
-  code->pid = bpf_get_current_pid_tgid () >> 32;
+  code->pid = walker->pid;
   code->generation = place->generation;
   code->code = address;
   code->first_line = 0;
@@ -176,7 +185,7 @@ tell_code (struct bpf_perf_event_data *sample,
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
   if (size_bytes > sizeof *code)
     return -1;
-  return bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes);
+  return bpf_perf_event_output (walker->sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes);
 }
 
 /* Tells of a code object if that was not done. Returns: whether it is one */
@@ -185,7 +194,7 @@ meet_code (struct walker *walker, uint64_t address)
 {
   const SondeWalkPlace *place = walker->place;
   uint32_t now_ms = walker->now_ms;
-  uint32_t pid = bpf_get_current_pid_tgid () >> 32;
+  uint32_t pid = walker->pid;
   uint32_t slot = ((address >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
   struct seen *seen = bpf_map_lookup_elem (&codes, &slot);
   uint64_t name;
@@ -212,7 +221,7 @@ meet_code (struct walker *walker, uint64_t address)
   if (walker->n_told >= SONDE_WALK_MAX_CODES)
     return 1;
   walker->n_told++;
-  if (tell_code (walker->sample, place, walker->scratch, address))
+  if (tell_code (walker, address))
     return 1;
   seen->code = address;
   seen->identity = identity;
@@ -285,16 +294,31 @@ find_state (const SondeWalkPlace *place)
                        + layout->thread_data_value);
 }
 
+/* Of the sampled thread, in the broker's namespace. 0: it is in none that this can tell. */
+static inline uint64_t
+find_ids (void)
+{
+  uint32_t zero = 0;
+  const SondeWalkNamespace *own = bpf_map_lookup_elem (&namespaces, &zero);
+  struct bpf_pidns_info ids = { 0 };
+
+  if (!own || own->inode == 0)
+    return bpf_get_current_pid_tgid ();
+  if (bpf_get_ns_current_pid_tgid (own->device, own->inode, &ids, sizeof ids))
+    return 0;
+  return (uint64_t) ids.tgid << 32 | ids.pid;
+}
+
 /* To return 0 would suppress the sample. */
 SEC ("perf_event")
 int
 sonde_walk (struct bpf_perf_event_data *sample)
 {
-  uint64_t ids = bpf_get_current_pid_tgid ();
+  uint64_t ids = find_ids ();
   uint32_t pid = ids >> 32;
   uint32_t zero = 0;
   const SondeWalkPlace *place = bpf_map_lookup_elem (&places, &pid);
-  struct walker walker = { .sample = sample, .place = place };
+  struct walker walker = { .sample = sample, .place = place, .pid = pid };
   uint64_t state;
   uint64_t size_bytes;
 
