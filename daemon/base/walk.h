@@ -69,7 +69,7 @@ typedef struct
   uint32_t text_state;
   uint32_t text_ascii; /* its bytes, if they are that */
   uint32_t text_other; /* its characters of 1, 2 or 4 bytes, else */
-  uint32_t padding;
+  uint32_t state_chunk; /* of the state of a thread: memory that has most frames; 0: there is none */
 } SondeWalkLayout;
 
 /* Addresses in the process. */

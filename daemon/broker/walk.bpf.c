@@ -13,6 +13,7 @@
 #define N_SEEN        16384 /* a power of two */
 #define MAX_KEYS      1024  /* of threads: glibc's PTHREAD_KEYS_MAX */
 #define KEYS_A_BLOCK  32
+#define WINDOW_BYTES  2048 /* of frames, read at once; a power of two */
 #define YOUNG_MS      1000 /* an address of code is used anew while a program loads more */
 #define CHECK_MS      50
 
@@ -20,6 +21,9 @@
 #define OBJECT_TYPE  8
 #define BYTES_LENGTH 16
 #define BYTES_DATA   32
+
+/* Of what holds frames, since 3.11. */
+#define CHUNK_SIZE 8
 
 /* What of the kernel is read; where it is, the kernel says. */
 struct thread_struct
@@ -46,7 +50,7 @@ struct seen
 /* Beyond what a stack of BPF has room for. */
 struct scratch
 {
-  uint8_t frame[SONDE_WALK_FRAME_BYTES + 8];
+  uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
   SondeWalkCode code;
 };
@@ -100,16 +104,32 @@ struct walker
   struct bpf_perf_event_data *sample;
   const SondeWalkPlace *place;
   struct scratch *scratch;
-  uint64_t frame; /* that is next; 0: none */
+  uint64_t frame;     /* that is next; 0: none */
+  uint64_t window;    /* address of what was read last */
+  uint64_t chunk;     /* most frames lie one behind the other from there */
+  uint64_t chunk_end; /* 0: they do not */
+  uint32_t window_bytes;
   uint32_t pid;
   uint32_t now_ms;
   uint32_t n_told;
 };
 
-static inline uint64_t
-field (const struct scratch *scratch, uint32_t offset)
+/* Of the frame that is next, which is in the window. */
+static inline const uint8_t *
+byte_at (const struct walker *walker, uint32_t offset)
 {
-  return *(const uint64_t *) (scratch->frame + (offset & (SONDE_WALK_FRAME_BYTES - 1)));
+  uint32_t at = (walker->frame - walker->window) & (WINDOW_BYTES - 1);
+
+  return walker->scratch->window + at + (offset & (SONDE_WALK_FRAME_BYTES - 1));
+}
+
+static inline uint64_t
+field (const struct walker *walker, uint32_t offset)
+{
+  uint64_t value;
+
+  __builtin_memcpy (&value, byte_at (walker, offset), sizeof value);
+  return value;
 }
 
 static uint64_t
@@ -232,32 +252,53 @@ meet_code (struct walker *walker, uint64_t address)
   return 1;
 }
 
+/* Each read costs as much as any other, however long it is: so the frames before this one are read
+ * with it, where they lie in the same memory. Below that a read would fail, and cost more. */
+static __noinline int
+move_window (struct walker *walker)
+{
+  uint32_t size_bytes = walker->place->layout.frame_size & (2 * SONDE_WALK_FRAME_BYTES - 1);
+  uint64_t end = walker->frame + size_bytes;
+
+  if (walker->frame >= walker->window && end <= walker->window + walker->window_bytes)
+    return 0;
+  walker->window = walker->frame;
+  if (walker->frame >= walker->chunk && end <= walker->chunk_end)
+    {
+      walker->window = end - walker->chunk > WINDOW_BYTES ? end - WINDOW_BYTES : walker->chunk;
+      size_bytes = end - walker->window;
+    }
+  if (size_bytes > WINDOW_BYTES)
+    size_bytes = WINDOW_BYTES;
+  walker->window_bytes = size_bytes;
+  asm volatile("%0 &= 4095" : "+r"(size_bytes));
+  if (size_bytes > WINDOW_BYTES)
+    return -1;
+  return bpf_probe_read_user (walker->scratch->window, size_bytes, (const void *) walker->window);
+}
+
 static long
 step (uint32_t index, struct walker *walker)
 {
   const SondeWalkPlace *place = walker->place;
   const SondeWalkLayout *layout = &place->layout;
-  struct scratch *scratch = walker->scratch;
-  SondeWalkRecord *walk = &scratch->walk;
-  uint32_t size_bytes = layout->frame_size & (2 * SONDE_WALK_FRAME_BYTES - 1);
+  SondeWalkRecord *walk = &walker->scratch->walk;
   SondeWalkFrame *frame = &walk->frames[index & (SONDE_WALK_MAX_FRAMES - 1)];
   uint64_t code;
   uint8_t entry = 1;
 
   if (walker->frame == 0)
     return 1;
-  if (size_bytes > SONDE_WALK_FRAME_BYTES)
-    size_bytes = SONDE_WALK_FRAME_BYTES;
-  if (bpf_probe_read_user (scratch->frame, size_bytes, (const void *) walker->frame))
+  if (move_window (walker))
     {
       walk->flags |= SONDE_WALK_TORN;
       return 1;
     }
-  code = field (scratch, layout->frame_code);
+  code = field (walker, layout->frame_code);
   if (layout->is_code_tagged)
     code &= ~7ull;
   if (layout->entry != SONDE_WALK_ENTRY_ALWAYS)
-    entry = scratch->frame[layout->frame_entry & (SONDE_WALK_FRAME_BYTES - 1)];
+    entry = *byte_at (walker, layout->frame_entry);
   if (layout->entry == SONDE_WALK_ENTRY_SHIM && entry >= 3)
     code = 0;
   else if (!meet_code (walker, code))
@@ -266,10 +307,10 @@ step (uint32_t index, struct walker *walker)
       return 1;
     }
   frame->code = code;
-  frame->at = layout->is_at_index ? (uint32_t) field (scratch, layout->frame_at)
-                                  : (uint32_t) (field (scratch, layout->frame_at) - code);
+  frame->at = layout->is_at_index ? (uint32_t) field (walker, layout->frame_at)
+                                  : (uint32_t) (field (walker, layout->frame_at) - code);
   frame->entry = entry;
-  walker->frame = field (scratch, layout->frame_caller);
+  walker->frame = field (walker, layout->frame_caller);
   walk->n_frames = index + 1;
   return 0;
 }
@@ -333,6 +374,11 @@ sonde_walk (struct bpf_perf_event_data *sample)
   walker.frame = read_pointer (state + place->layout.state_frame);
   if (place->layout.is_indirect && walker.frame != 0)
     walker.frame = read_pointer (walker.frame + place->layout.holder_frame);
+  if (place->layout.state_chunk != 0)
+    {
+      walker.chunk = read_pointer (state + place->layout.state_chunk);
+      walker.chunk_end = walker.chunk + read_pointer (walker.chunk + CHUNK_SIZE);
+    }
   walker.now_ms = bpf_ktime_get_ns () / 1000000;
 
   walker.scratch->walk.kind = SONDE_WALK_RECORD_FRAMES;

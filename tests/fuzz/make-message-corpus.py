@@ -106,8 +106,8 @@ def request_counters(pid=10, padding=0):
 
 LAYOUT = dict(zip(('thread_data', 'thread_data_size', 'thread_data_value', 'state_frame', 'holder_frame', 'is_indirect', 'frame_size', 'frame_code',
                    'frame_caller', 'frame_at', 'is_at_index', 'frame_entry', 'entry', 'is_code_tagged', 'code_line', 'code_file', 'code_name',
-                   'code_lines', 'text_length', 'text_hash', 'text_state', 'text_ascii', 'text_other', 'padding'),
-                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 0)))
+                   'code_lines', 'text_length', 'text_hash', 'text_state', 'text_ascii', 'text_other', 'state_chunk'),
+                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 296)))
 
 
 def interpreter(pid=10, kind=1, **changes):

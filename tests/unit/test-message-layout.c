@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "0732bb245c8bfd52d407aeef826bb7862cfb9067d346efdcc8063a94ae211861"
+#define DIGEST  "7b7d3a9bf978ca26e5897636fd6633efd511e1c4e5b3609648c7049d208fff59"
 
 typedef struct
 {
@@ -220,7 +220,7 @@ static const struct
         FIELD (SondeWalkLayout, text_state),
         FIELD (SondeWalkLayout, text_ascii),
         FIELD (SondeWalkLayout, text_other),
-        FIELD (SondeWalkLayout, padding),
+        FIELD (SondeWalkLayout, state_chunk),
     } },
   { "SondeMessageStatistics",
     sizeof (SondeMessageStatistics),

@@ -299,7 +299,7 @@ refuses_interpreters_that_cannot_be (void)
   REFUSE (message.place.layout.is_at_index = 2, "neither yes nor no");
   REFUSE (message.place.layout.is_code_tagged = 2, "neither yes nor no");
   REFUSE (message.place.layout.entry = SONDE_N_WALK_ENTRIES, "impossible layout");
-  REFUSE (message.place.layout.padding = 1, "impossible layout");
+  REFUSE (message.place.layout.state_chunk = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.frame_size = SONDE_WALK_FRAME_BYTES + 1, "a field beyond its frame");
   REFUSE (message.place.layout.frame_size = 69, "a field beyond its frame");
   REFUSE (message.place.layout.frame_code = 69, "a field beyond its frame");
