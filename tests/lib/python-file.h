@@ -85,7 +85,7 @@ python_file_build (const PythonFile *self)
 
   for (guint i = 0; i < self->n_pieces; at += self->pieces[i++].size_bytes)
     loads[i] = (Elf64_Phdr){ .p_type = PT_LOAD,
-                             .p_flags = PF_R,
+                             .p_flags = PF_R | PF_X,
                              .p_offset = at,
                              .p_vaddr = self->pieces[i].vaddr,
                              .p_filesz = self->pieces[i].size_bytes,
