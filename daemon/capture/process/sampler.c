@@ -302,11 +302,13 @@ add_user_part (SondeSampler *self,
 {
   uint64_t *addrs = self->addrs + n_addrs;
   const char *marker = NULL;
+  /* Frame pointers lead astray, and do not say so, where a function has none. */
+  gboolean is_guessed = self->setup->asked.unwind == SONDE_UNWIND_FRAME_POINTER;
   size_t n_user = user_stack (self, process, record, addrs + 1, &marker);
 
   if (self->interpreters != NULL && n_user > 0)
     n_user = sonde_interpreters_merge (self->interpreters, process, record, addrs + 1, n_user,
-                                       marker == NULL);
+                                       marker == NULL && !is_guessed);
   if (n_user > self->max_depth)
     {
       n_user = self->max_depth;
