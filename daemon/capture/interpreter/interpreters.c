@@ -125,6 +125,21 @@ tell_unknown (SondeInterpreters *self, const char *file_name, const char *why)
   sonde_recorder_warn (self->recorder, text);
 }
 
+/* The evaluating function is large: a compiler may have split it. */
+static void
+add_parts (SondePython *python, const SondeUnwindModule *module)
+{
+  uint64_t begin = python->evaluators[0][0];
+  uint64_t end;
+
+  while (python->n_evaluators < SONDE_PYTHON_MAX_EVALUATORS
+         && sonde_module_find_part (module, begin, &begin, &end))
+    {
+      python->evaluators[python->n_evaluators][0] = begin;
+      python->evaluators[python->n_evaluators++][1] = end;
+    }
+}
+
 /* Each file is read once. */
 static const KnownFile *
 know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
@@ -145,6 +160,8 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
     {
       result = sonde_python_find (fd, name, &file->python, &why);
       file->kind = result == 0 ? FILE_PYTHON : FILE_OTHER;
+      if (result == 0)
+        add_parts (&file->python, mapping->module);
       if (result == -ENOTSUP)
         tell_unknown (self, name, why);
     }

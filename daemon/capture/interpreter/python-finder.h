@@ -25,7 +25,8 @@ typedef struct
   uint64_t key;   /* here and below: virtual addresses in the file */
   uint64_t code_type;
   uint64_t text_type;
-  uint64_t evaluators[SONDE_PYTHON_MAX_EVALUATORS][2]; /* begin, end: the evaluating function */
+  uint64_t evaluators[SONDE_PYTHON_MAX_EVALUATORS][2]; /* begin, end: the evaluating function, and
+                                                          room for other parts of it */
   size_t n_evaluators;
   uint64_t first_instruction; /* bytes, in a code object; of 3.11 and later */
   unsigned instruction_bytes; /* of what a frame counts */
