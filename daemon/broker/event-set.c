@@ -215,7 +215,11 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
   for (guint i = 0; i < cpus->len; i++)
     if (!open_rings_on (self, g_array_index (cpus, int, i), error))
       return NULL;
-  if (self->plan.has_walks)
+  /* Else what walks lose would be taken for samples. */
+  if (self->plan.has_walks && (self->plan.samples.read_format & PERF_FORMAT_LOST) == 0)
+    self->why_no_walks
+        = g_strdup ("this kernel does not count what single events lose (Linux 6.0)");
+  else if (self->plan.has_walks)
     self->walks = sonde_walk_program_new (&self->why_no_walks);
   return g_steal_pointer (&self);
 }
