@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "unwind/cfi-index.h"
 
+#include <dwarf.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -108,6 +109,37 @@ sonde_cfi_index_find (const SondeCfiIndex *self, uint64_t vaddr, SondeCfiFde *fd
 
   return n > 0 && sonde_cfi_index_read (self, &self->rows[n - 1], fde, cie) && vaddr >= fde->begin
          && vaddr < fde->end;
+}
+
+/* Whether the first thing that is said of the CFA holds from the first byte on. */
+static bool
+begins_in_a_frame (const SondeCfiFde *fde)
+{
+  SondeCfiCursor cursor = fde->instructions;
+  uint8_t opcode;
+
+  return sonde_cfi_read_u8 (&cursor, &opcode)
+         && (opcode == DW_CFA_def_cfa || opcode == DW_CFA_def_cfa_register
+             || opcode == DW_CFA_def_cfa_offset || opcode == DW_CFA_def_cfa_expression);
+}
+
+bool
+sonde_cfi_index_find_part (const SondeCfiIndex *self,
+                           uint64_t vaddr,
+                           SondeCfiFde *fde,
+                           SondeCfiCie *cie)
+{
+  SondeCfiEntry entry;
+
+  if (!sonde_cfi_index_find (self, vaddr, fde, cie)
+      || sonde_cfi_read_entry (&self->section, fde->offset, &entry) != 1
+      || sonde_cfi_read_entry (&self->section, entry.next, &entry) != 1)
+    return false;
+  /* A CIE may stand between them. */
+  if (entry.is_cie && sonde_cfi_read_entry (&self->section, entry.next, &entry) != 1)
+    return false;
+  return !entry.is_cie && sonde_cfi_read_cie (&self->section, entry.cie_offset, cie)
+         && sonde_cfi_read_fde (&self->section, &entry, cie, fde) && begins_in_a_frame (fde);
 }
 
 bool

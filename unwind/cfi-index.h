@@ -55,5 +55,13 @@ bool sonde_cfi_index_find (const SondeCfiIndex *self,
                            SondeCfiFde *fde,
                            SondeCfiCie *cie);
 
+/* The FDE that stands behind the one around @vaddr in the section, if it is of the same function: a
+ * compiler puts code that it takes for cold elsewhere, amid the frame that the function has made by
+ * then; so its rules do not begin with those of a call. */
+bool sonde_cfi_index_find_part (const SondeCfiIndex *self,
+                                uint64_t vaddr,
+                                SondeCfiFde *fde,
+                                SondeCfiCie *cie);
+
 /* Does a function begin in [@begin, @end)? */
 bool sonde_cfi_index_has_function_in (const SondeCfiIndex *self, uint64_t begin, uint64_t end);

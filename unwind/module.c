@@ -296,6 +296,22 @@ sonde_module_find_function (const SondeUnwindModule *self,
 }
 
 bool
+sonde_module_find_part (const SondeUnwindModule *self,
+                        uint64_t vaddr,
+                        uint64_t *begin,
+                        uint64_t *end)
+{
+  SondeCfiFde fde;
+  SondeCfiCie cie;
+
+  if (!sonde_cfi_index_find_part (&self->cfi, vaddr, &fde, &cie))
+    return false;
+  *begin = fde.begin;
+  *end = fde.end;
+  return true;
+}
+
+bool
 sonde_module_is_entry (const SondeUnwindModule *self, uint64_t vaddr)
 {
   uint64_t begin;

@@ -123,6 +123,13 @@ bool sonde_module_find_function (const SondeUnwindModule *self,
                                  uint64_t *begin,
                                  uint64_t *end);
 
+/* Another part of the function around @vaddr, which the compiler has put elsewhere, often without a
+ * symbol. Asked with an address of that, the next one. False if none. */
+bool sonde_module_find_part (const SondeUnwindModule *self,
+                             uint64_t vaddr,
+                             uint64_t *begin,
+                             uint64_t *end);
+
 /* The CFI around @vaddr, bytes and decoded headers, valid as long as the module. False if none. */
 bool sonde_module_find_cfi (const SondeUnwindModule *self,
                             uint64_t vaddr,

@@ -102,6 +102,8 @@ const char *const sonde_trace_names[] = { [SONDE_TRIE_OFF] = "off",
                                           [SONDE_TRIE_EXACT] = "exact",
                                           NULL };
 
+const char *const sonde_interpreters_names[] = { [FALSE] = "no", [TRUE] = "auto", NULL };
+
 const char *
 sonde_asked_event_name (const SondeAsked *self)
 {
@@ -130,8 +132,6 @@ check_trace (const SondeAsked *self)
     return "slow calls out of range";
   if (self->trace_budget > 100 * SONDE_LIMIT_TRACE_BUDGET)
     return "trace budget out of range";
-  if (self->padding != 0)
-    return "padding is not zero";
   if (memchr (self->trace_filter, '\0', sizeof self->trace_filter) == NULL)
     return "a filter without its end";
   return NULL;
@@ -150,7 +150,8 @@ sonde_asked_check (const SondeAsked *self)
   if (self->event == SONDE_EVENT_TRACEPOINT && sonde_tracepoint_name (self->tracepoint) == NULL)
     return "unknown tracepoint";
   if (!is_boolean (self->kernel) || !is_boolean (self->raw) || !is_boolean (self->children)
-      || !is_boolean (self->start_on_exec) || !is_boolean (self->symbols))
+      || !is_boolean (self->start_on_exec) || !is_boolean (self->symbols)
+      || !is_boolean (self->interpreters))
     return "neither yes nor no";
   if (self->unwind > SONDE_UNWIND_LIBDWFL)
     return "unknown unwind mode";
@@ -195,6 +196,7 @@ sonde_asked_describe (const SondeAsked *self,
   g_key_file_set_uint64 (file, group, "max-depth", self->max_depth);
   g_key_file_set_uint64 (file, group, "duration", self->duration_us);
   g_key_file_set_string (file, group, "symbols", sonde_symbols_names[self->symbols]);
+  g_key_file_set_string (file, group, "interpreters", sonde_interpreters_names[self->interpreters]);
   if (self->memory != SONDE_MEMORY_OFF)
     g_key_file_set_string (file, group, "memory", sonde_memory_names[self->memory]);
   if (self->memory == SONDE_MEMORY_SAMPLED)

@@ -87,7 +87,7 @@ typedef struct
   guint32 trace;                 /* SondeTrieMode */
   guint32 trace_depth;           /* calls deeper than that have no path */
   guint32 trace_budget;          /* for hooks of a process, 1/100 % of a processor; 0: any */
-  guint32 padding;
+  gint32 interpreters;           /* a boolean: functions of interpreted programs are shown */
   char trace_filter[SONDE_TRACE_FILTER_BYTES]; /* lines; "": all functions */
   char unit[SONDE_UNIT_NAME_BYTES];            /* of the scope `unit`, else "" */
 } SondeAsked;
@@ -102,6 +102,7 @@ extern const char *const sonde_symbols_names[];
 extern const char *const sonde_memory_names[];
 extern const char *const sonde_memory_detail_names[];
 extern const char *const sonde_trace_names[];
+extern const char *const sonde_interpreters_names[];
 /* "auto", "sched:sched_switch", ...: the option `event`. */
 const char *sonde_asked_event_name (const SondeAsked *self);
 

@@ -50,6 +50,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_SINKS] = { "sinks", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinks), 0, 0, 0 },
   [SONDE_MESSAGE_CONTROLS] = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
   [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_INTERPRETER] = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
   [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
@@ -113,7 +114,8 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
     {
       const SondeMessageEvent *event = &events->events[i];
 
-      if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND)
+      if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND
+          && (event->kind != SONDE_EVENT_WALKS || events->header.type != SONDE_MESSAGE_EVENTS))
         return "unknown kind of event";
       if (event->cpu < 0 || event->tid < -1
           || (event->flags & ~(uint32_t) (SONDE_EVENT_LATE | SONDE_EVENT_ON_EXEC)) != 0)
@@ -207,6 +209,48 @@ check_file_request (const SondeMessageFileRequest *request)
           || request->dev_major != 0 || request->dev_minor != 0))
     return "a mapping of what is not mapped";
   return NULL;
+}
+
+/* Fields of 8 bytes that are read of a frame have to be in it. */
+static const char *
+check_layout (const SondeWalkLayout *layout)
+{
+  const uint32_t booleans[] = { layout->is_indirect, layout->is_at_index, layout->is_code_tagged };
+  const uint32_t in_frame[] = { layout->frame_code, layout->frame_caller, layout->frame_at };
+  const uint32_t offsets[]
+      = { layout->thread_data, layout->thread_data_size, layout->thread_data_value,
+          layout->state_frame, layout->holder_frame,     layout->code_line,
+          layout->code_file,   layout->code_name,        layout->code_lines,
+          layout->text_length, layout->text_hash,        layout->text_state,
+          layout->text_ascii,  layout->text_other,      layout->state_chunk };
+
+  for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
+    if (booleans[i] > 1)
+      return "neither yes nor no";
+  if (layout->frame_size > SONDE_WALK_FRAME_BYTES || layout->frame_entry >= layout->frame_size)
+    return "a field beyond its frame";
+  for (size_t i = 0; i < sizeof in_frame / sizeof in_frame[0]; i++)
+    if (in_frame[i] > layout->frame_size || layout->frame_size - in_frame[i] < sizeof (uint32_t))
+      return "a field beyond its frame";
+  for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++)
+    if (offsets[i] >= SONDE_WALK_MAX_OFFSET)
+      return "a field out of range";
+  return layout->entry < SONDE_N_WALK_ENTRIES ? NULL : "impossible layout";
+}
+
+static const char *
+check_interpreter (const SondeMessageInterpreter *message)
+{
+  static const SondeMessageInterpreter none;
+  SondeMessageInterpreter rest = *message;
+
+  if (message->pid <= 0 || message->kind >= SONDE_N_WALK_KINDS)
+    return "impossible process";
+  if (message->kind != SONDE_WALK_NONE)
+    return check_layout (&message->place.layout);
+  rest.header = none.header;
+  rest.pid = 0;
+  return memcmp (&rest, &none, sizeof none) == 0 ? NULL : "a place of what is no interpreter";
 }
 
 static const char *
@@ -351,6 +395,8 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_counters (message, n_fds);
     case SONDE_MESSAGE_COUNTERS_REQUEST:
       return check_counters_request (message);
+    case SONDE_MESSAGE_INTERPRETER:
+      return check_interpreter (message);
     case SONDE_MESSAGE_RINGS:
     case SONDE_MESSAGE_EVENTS:
       return check_events (message, n_fds);
@@ -499,6 +545,12 @@ sonde_statistic_name (SondeStatistic statistic)
     "calls-lost",
     "traces-refused",
     "jit-refused",
+    "walks",
+    "walks-lost",
+    "walks-unpaired",
+    "walks-torn",
+    "walks-apart",
+    "walks-unnamed",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

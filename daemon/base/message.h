@@ -6,6 +6,7 @@
 
 #include "daemon/base/asked.h"
 #include "daemon/base/socket.h"
+#include "daemon/base/walk.h"
 #include "protocol/ledger.h"
 #include "shared-ring/control-message.h"
 
@@ -32,13 +33,13 @@
  * RINGS_MAPPED; front → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
  * STATISTICS, SINK_CLOSED and front → EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of
  * mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED, PROGRAM, and CONTROL,
- * answered by CONTROLS when its last copy at the other end is closed; front → STOP; worker → DRAINED, then
- * (when all sinks have taken everything or are closed) FINISHED. End of file from the front after
- * START means the same as STOP. Worker → FAILED at any time. After its last word, FINISHED or
- * FAILED, a worker exits when the front has sent LEAVE or is gone.
+ * answered by CONTROLS when its last copy at the other end is closed; front → STOP; worker →
+ * DRAINED, then (when all sinks have taken everything or are closed) FINISHED. End of file from the
+ * front after START means the same as STOP. Worker → FAILED at any time. After its last word,
+ * FINISHED or FAILED, a worker exits when the front has sent LEAVE or is gone.
  *
- * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST; broker → PROCESS,
- * FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), NOTE.
+ * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER; broker
+ * → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), NOTE.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
  * SINKS, CONTROLS, STATISTICS, DRAINED if that was said, and its last word; and the broker to say
@@ -56,7 +57,7 @@
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
   16384 /* in all messages: two on each of 8,192 processors, as many as Linux knows */
-#define SONDE_MESSAGE_MAX_TARGETS 16 /* SONDE_LIMIT_TARGETS */
+#define SONDE_MESSAGE_MAX_TARGETS 16   /* SONDE_LIMIT_TARGETS */
 #define SONDE_MESSAGE_GROUP_BYTES 4096 /* with the NUL */
 
 typedef enum
@@ -94,11 +95,13 @@ typedef enum
   SONDE_MESSAGE_SINKS = 110,       /* SondeMessageSinks: which are open; answer to REPORT */
   SONDE_MESSAGE_COUNTERS_REQUEST = 111, /* SondeMessageCountersRequest */
   SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
+  SONDE_MESSAGE_INTERPRETER = 113,      /* SondeMessageInterpreter */
   /* to the broker; also RINGS_MAPPED and REPORT */
-  SONDE_MESSAGE_ASK = 201,      /* SondeMessageAsk, no fd: the first one */
-  SONDE_MESSAGE_PROVE = 202,    /* SondeMessageTargets, their fds; answered by PROVED */
-  SONDE_MESSAGE_SERVE = 203,    /* SondeMessageServe, 1 fd: its end of the connection with the worker */
-  SONDE_MESSAGE_OPEN = 204,     /* SondeMessageOpen, no fd; answered by OPENED */
+  SONDE_MESSAGE_ASK = 201,   /* SondeMessageAsk, no fd: the first one */
+  SONDE_MESSAGE_PROVE = 202, /* SondeMessageTargets, their fds; answered by PROVED */
+  SONDE_MESSAGE_SERVE
+  = 203,                    /* SondeMessageServe, 1 fd: its end of the connection with the worker */
+  SONDE_MESSAGE_OPEN = 204, /* SondeMessageOpen, no fd; answered by OPENED */
   SONDE_MESSAGE_ANNOUNCE = 205, /* header only: the worker has heard START */
   SONDE_MESSAGE_ADD = 206,      /* SondeMessageTargets, their fds; answered by ADDED */
   SONDE_MESSAGE_CLOSE = 207,    /* header only */
@@ -184,6 +187,7 @@ typedef enum
 {
   SONDE_EVENT_SAMPLES = 1,  /* samples, and their ring */
   SONDE_EVENT_SIDEBAND = 2, /* mmap2, comm, fork, exit, and their ring */
+  SONDE_EVENT_WALKS = 3,    /* of interpreters, in the ring of samples (daemon/base/walk.h) */
 } SondeEventKind;
 
 enum
@@ -340,6 +344,24 @@ typedef struct
   uint64_t inode;
 } SondeMessageFileRequest;
 
+/* A process interprets programs, and this is how its frames are found: from now on it is walked at
+ * its samples. The broker looks whether all addresses are of the file that is mapped there. With
+ * SONDE_WALK_NONE it is not walked any more, and all but pid is 0. If the session walks none a NOTE
+ * says why, once. */
+typedef struct
+{
+  SondeMessageHeader header;
+  int32_t pid;
+  uint32_t kind; /* SondeWalkKind */
+  uint64_t start_ticks;
+  uint64_t start;  /* bytes, of a mapping of the interpreter's code */
+  uint64_t offset; /* bytes, into the file */
+  uint64_t inode;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  SondeWalkPlace place;
+} SondeMessageInterpreter;
+
 /* What a session counts beside the ledger. Names in sonde_statistic_name(). */
 typedef enum
 {
@@ -378,6 +400,12 @@ typedef enum
   SONDE_STATISTIC_TRACES_REFUSED, /* processes whose calls are not counted, or no more: they got no
                                      memory, or said of them what cannot be */
   SONDE_STATISTIC_JIT_REFUSED, /* files with names of made code that were not read, or not whole */
+  SONDE_STATISTIC_WALKS,          /* samples that show functions of an interpreted program */
+  SONDE_STATISTIC_WALKS_LOST,     /* walks and names that the rings had no room for */
+  SONDE_STATISTIC_WALKS_UNPAIRED, /* walks whose sample the ring had no room for */
+  SONDE_STATISTIC_WALKS_TORN,     /* of WALKS, also in the next two: the list was being changed */
+  SONDE_STATISTIC_WALKS_APART,    /* it did not fit to the native stack, and is shown below that */
+  SONDE_STATISTIC_WALKS_UNNAMED,  /* a function's name had not come */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -460,9 +488,9 @@ typedef struct
   uint64_t session_id;
 } SondeMessageServe;
 
-/* Whether that process may be one of the session's programs: who knows its key if its owner may look
- * into him, who was called only if the session's scope has him, too. The front has its pidfd, and
- * looks behind the answer whether the number was the same process's all the time. */
+/* Whether that process may be one of the session's programs: who knows its key if its owner may
+ * look into him, who was called only if the session's scope has him, too. The front has its pidfd,
+ * and looks behind the answer whether the number was the same process's all the time. */
 typedef struct
 {
   SondeMessageHeader header;
@@ -489,7 +517,7 @@ typedef struct
 typedef struct
 {
   SondeMessageHeader header;
-  uint32_t version;     /* SONDE_MESSAGE_VERSION */
+  uint32_t version; /* SONDE_MESSAGE_VERSION */
   uint32_t padding;
   uint64_t events;      /* bit n: SondeEventChoice n can be had */
   uint64_t tracepoints; /* bit n: sonde_tracepoint_name (n) is there */
@@ -527,6 +555,7 @@ _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
 _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
+_Static_assert(sizeof (SondeMessageInterpreter) == 184, "interpreter");
 
 /* Who says it to whom. */
 typedef enum
@@ -565,11 +594,8 @@ const SondeMessageShape *sonde_message_shape (uint32_t type);
  *
  * Returns: 0, or -EBADMSG and *@why (a static sentence)
  */
-int sonde_message_check (const void *bytes,
-                         uint64_t size_bytes,
-                         unsigned n_fds,
-                         SondeMessageWay way,
-                         const char **why);
+int sonde_message_check (
+    const void *bytes, uint64_t size_bytes, unsigned n_fds, SondeMessageWay way, const char **why);
 
 /* "setup", "file-request", ...; "?" for a foreign type. */
 const char *sonde_message_type_to_string (uint32_t type);

@@ -42,7 +42,8 @@ struct SondeBroker
 
   SondeAsked asked;
   SondeTracer owner;
-  SondeEventSet *events; /* NULL before it is prepared and once it is closed */
+  gboolean has_told_walks; /* why there are none */
+  SondeEventSet *events;   /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
   SondeLanes *lanes; /* in which that is asked */
   SondeTargetSet *targets;

@@ -147,6 +147,14 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
       sonde_broker_take_opening (self, question, sonde_answer_steal_opening (taken));
       return;
     }
+  if (question->kind == SONDE_QUESTION_PLACE)
+    {
+      if (sonde_answer_is_right (taken) && self->events != NULL
+          && sonde_event_set_walk_program (self->events) != NULL)
+        sonde_walk_program_set_place (sonde_event_set_walk_program (self->events), question->pid,
+                                      &question->interpreter.place);
+      return;
+    }
   if (question->kind != SONDE_QUESTION_TARGET && question->kind != SONDE_QUESTION_JOIN)
     {
       if (self->worker != NULL
@@ -219,6 +227,40 @@ on_counters_request (SondeBroker *self, const SondeMessageHeader *data)
   sonde_broker_look_into (self, &question);
 }
 
+/* Once. */
+static void
+tell_why_no_walks (SondeBroker *self, const char *why)
+{
+  g_autofree char *text
+      = g_strdup_printf ("Functions of interpreted programs are not shown: %s", why);
+  SondeMessageNote note;
+
+  self->has_told_walks = TRUE;
+  sonde_note_init (&note, text);
+  sonde_channel_send (self->worker, &note, sizeof note, NULL, 0, NULL);
+}
+
+/* A lane answers in order, so what is asked for a process later replaces what was asked before. One
+ * that is not walked any more may be again where a lane was slow: what it tells is of a generation
+ * that the worker does not take. */
+static void
+on_interpreter (SondeBroker *self, const SondeMessageHeader *data)
+{
+  const SondeMessageInterpreter *message = (const void *) data;
+  SondeQuestion question
+      = { .kind = SONDE_QUESTION_PLACE, .pid = message->pid, .interpreter = *message };
+  SondeWalkProgram *program
+      = self->events != NULL ? sonde_event_set_walk_program (self->events) : NULL;
+  const char *why = self->events != NULL ? sonde_event_set_why_no_walks (self->events) : NULL;
+
+  if (program != NULL && message->kind == SONDE_WALK_NONE)
+    sonde_walk_program_set_place (program, message->pid, NULL);
+  else if (program != NULL)
+    sonde_broker_look_into (self, &question);
+  else if (why != NULL && !self->has_told_walks)
+    tell_why_no_walks (self, why);
+}
+
 static const struct
 {
   SondeMessageType type;
@@ -227,6 +269,7 @@ static const struct
   { SONDE_MESSAGE_PROCESS_REQUEST, on_process_request },
   { SONDE_MESSAGE_FILE_REQUEST, on_file_request },
   { SONDE_MESSAGE_COUNTERS_REQUEST, on_counters_request },
+  { SONDE_MESSAGE_INTERPRETER, on_interpreter },
 };
 
 static void

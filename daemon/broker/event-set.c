@@ -41,6 +41,9 @@ struct SondeEventSet
   GArray *rings;  /* OpenEvent: for each CPU samples (if there are any), then side-band */
   GArray *pulses; /* Pulse: for each CPU; where no event of whole CPUs is wanted, none */
   gboolean has_pulses;
+  SondeWalkProgram *walks; /* NULL: interpreters are not walked */
+  char *why_no_walks;
+  GArray *walked;      /* int: CPUs on which they are */
   int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
   guint n_handed_over; /* events */
   gboolean start_on_exec;
@@ -131,6 +134,14 @@ index_of_cpu (const SondeEventSet *self, int cpu)
   return -1;
 }
 
+static void
+forget_walked (SondeEventSet *self, int cpu)
+{
+  for (guint i = self->walked->len; i > 0; i--)
+    if (g_array_index (self->walked, int, i - 1) == cpu)
+      g_array_remove_index_fast (self->walked, i - 1);
+}
+
 void
 sonde_event_set_revive (SondeEventSet *self, int cpu)
 {
@@ -138,6 +149,7 @@ sonde_event_set_revive (SondeEventSet *self, int cpu)
   Pulse *pulse;
   int fd;
 
+  forget_walked (self, cpu);
   if (!self->has_pulses || index < 0)
     return;
   pulse = &g_array_index (self->pulses, Pulse, index);
@@ -183,6 +195,7 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
   self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
+  self->walked = g_array_new (FALSE, FALSE, sizeof (int));
   self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
   self->unmapped_cpu = -1;
   self->start_on_exec = asked->start_on_exec;
@@ -202,6 +215,12 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
   for (guint i = 0; i < cpus->len; i++)
     if (!open_rings_on (self, g_array_index (cpus, int, i), error))
       return NULL;
+  /* Else what walks lose would be taken for samples. */
+  if (self->plan.has_walks && (self->plan.samples.read_format & PERF_FORMAT_LOST) == 0)
+    self->why_no_walks
+        = g_strdup ("this kernel does not count what single events lose (Linux 6.0)");
+  else if (self->plan.has_walks)
+    self->walks = sonde_walk_program_new (&self->why_no_walks);
   return g_steal_pointer (&self);
 }
 
@@ -213,7 +232,22 @@ sonde_event_set_free (SondeEventSet *self)
   g_clear_pointer (&self->cpus, g_array_unref);
   g_clear_pointer (&self->pulses, g_array_unref);
   g_clear_pointer (&self->rings, g_array_unref);
+  g_clear_pointer (&self->walked, g_array_unref);
+  sonde_walk_program_free (self->walks);
+  g_free (self->why_no_walks);
   g_free (self);
+}
+
+SondeWalkProgram *
+sonde_event_set_walk_program (const SondeEventSet *self)
+{
+  return self->walks;
+}
+
+const char *
+sonde_event_set_why_no_walks (const SondeEventSet *self)
+{
+  return self->why_no_walks;
 }
 
 const SondePerfPlan *
@@ -816,12 +850,26 @@ drop_without_rings (const SondeEventSet *self, GArray *events)
   g_array_set_size (events, n_left);
 }
 
+/* The session goes on without. */
+static void
+give_up_walks (SondeEventSet *self, const char *what, int error_number)
+{
+  g_clear_pointer (&self->walks, sonde_walk_program_free);
+  if (self->why_no_walks == NULL)
+    self->why_no_walks = g_strdup_printf ("%s: %s", what, g_strerror (error_number));
+}
+
 static gboolean
 enable (SondeEventSet *self, OpenEvent *event, GError **error)
 {
   guint ring = (guint) index_of_cpu (self, event->entry.cpu) * n_kinds (&self->plan)
-               + (event->entry.kind == SONDE_EVENT_SAMPLES ? 0 : n_kinds (&self->plan) - 1);
+               + (event->entry.kind == SONDE_EVENT_SIDEBAND ? n_kinds (&self->plan) - 1 : 0);
+  int result = 0;
 
+  if (self->walks != NULL && event->entry.kind == SONDE_EVENT_SAMPLES)
+    result = sonde_walk_program_attach (self->walks, event->fd);
+  if (result < 0)
+    give_up_walks (self, "the kernel runs no program at this event", -result);
   if (!identify (event, error))
     return FALSE;
   if (ioctl (event->fd, PERF_EVENT_IOC_SET_OUTPUT, g_array_index (self->rings, OpenEvent, ring).fd)
@@ -830,6 +878,61 @@ enable (SondeEventSet *self, OpenEvent *event, GError **error)
   if ((event->entry.flags & SONDE_EVENT_ON_EXEC) == 0
       && ioctl (event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
     return sonde_error_set_errno (error, errno, "Cannot enable a perf event");
+  return TRUE;
+}
+
+/* @batch: what is sent is closed here */
+static gboolean
+send_events (SondeChannel *front, OpenEvent *batch, guint n_events, GError **error)
+{
+  int fds[SONDE_MESSAGE_MAX_FDS];
+
+  for (guint i = 0; i < n_events; i++)
+    fds[i] = sonde_steal_fd (&batch[i].fd);
+  return send_batch (front, SONDE_MESSAGE_EVENTS, batch, fds, n_events, 0, error);
+}
+
+/* Returns: 0, or a negative errno: -ENODEV: the CPU is off */
+static int
+open_walks_on (SondeEventSet *self, int cpu, OpenEvent *event)
+{
+  int result;
+
+  *event = (OpenEvent){ .entry = { .cpu = cpu, .tid = -1, .kind = SONDE_EVENT_WALKS } };
+  event->fd = sonde_perf_event_open (&self->plan.walks, -1, cpu);
+  if (event->fd < 0)
+    return event->fd;
+  if (!enable (self, event, NULL))
+    return -EINVAL;
+  result = sonde_walk_program_set_output (self->walks, cpu, event->fd);
+  return result;
+}
+
+gboolean
+sonde_event_set_open_walks (SondeEventSet *self, SondeChannel *front, GError **error)
+{
+  for (guint i = 0; i < self->cpus->len && self->walks != NULL; i++)
+    {
+      int cpu = g_array_index (self->cpus, int, i);
+      gboolean is_walked = cpu == self->unmapped_cpu;
+      OpenEvent event;
+      int result;
+
+      for (guint j = 0; j < self->walked->len; j++)
+        is_walked = is_walked || g_array_index (self->walked, int, j) == cpu;
+      if (is_walked)
+        continue;
+      result = open_walks_on (self, cpu, &event);
+      if (result < 0)
+        clear_event (&event);
+      if (result < 0 && result != -ENODEV)
+        give_up_walks (self, "the kernel opens no event for what a BPF program writes", -result);
+      if (result < 0)
+        continue;
+      g_array_append_val (self->walked, cpu);
+      if (!send_events (front, &event, 1, error))
+        return FALSE;
+    }
   return TRUE;
 }
 
@@ -849,6 +952,8 @@ sonde_event_set_hand_over (SondeEventSet *self,
       return FALSE;
     }
   drop_without_rings (self, events);
+  if (!sonde_event_set_open_walks (self, front, error))
+    return FALSE;
   for (guint i = 0; i < events->len; i++)
     if (!enable (self, &g_array_index (events, OpenEvent, i), error))
       return FALSE;
@@ -856,12 +961,8 @@ sonde_event_set_hand_over (SondeEventSet *self,
   for (guint first = 0; first < events->len; first += SONDE_MESSAGE_MAX_FDS)
     {
       guint n_events = MIN (events->len - first, SONDE_MESSAGE_MAX_FDS);
-      OpenEvent *batch = &g_array_index (events, OpenEvent, first);
-      int fds[SONDE_MESSAGE_MAX_FDS];
 
-      for (guint i = 0; i < n_events; i++)
-        fds[i] = sonde_steal_fd (&batch[i].fd);
-      if (!send_batch (front, SONDE_MESSAGE_EVENTS, batch, fds, n_events, 0, error))
+      if (!send_events (front, &g_array_index (events, OpenEvent, first), n_events, error))
         return FALSE;
     }
   self->n_handed_over += events->len;

@@ -6,6 +6,7 @@
 #include "daemon/broker/control-group.h"
 #include "daemon/broker/perf-event.h"
 #include "daemon/broker/target.h"
+#include "daemon/broker/walk-program.h"
 
 /**
  * SECTION: event-set
@@ -32,6 +33,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeEventSet, sonde_event_set_free)
 
 const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 
+/* What walks interpreters at the samples. NULL: nothing does. */
+SondeWalkProgram *sonde_event_set_walk_program (const SondeEventSet *self);
+/* A phrase: why nothing does, NULL if that is not wanted, or if it does. */
+const char *sonde_event_set_why_no_walks (const SondeEventSet *self);
+
 /* Sends the RINGS messages, to be handed on to the worker. */
 gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeChannel *front, GError **error);
 
@@ -51,7 +57,7 @@ void sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
 gboolean sonde_event_set_is_counting (SondeEventSet *self, int cpu);
 /* CLOCK_MONOTONIC: until when they did; 0: unknown */
 gint64 sonde_event_set_counted_until_ns (SondeEventSet *self, int cpu);
-/* Before new events are opened on a CPU that was off. */
+/* Before new events are opened on a CPU that was off: also those of walks. */
 void sonde_event_set_revive (SondeEventSet *self, int cpu);
 /* @cpu: whose events are to be opened alone; -1: of all whose rings are mapped */
 SondeEventDraft *sonde_event_set_draft (const SondeEventSet *self, int cpu);
@@ -155,6 +161,9 @@ gboolean sonde_unit_events_open (SondeEventDraft *draft,
                                  char **note,
                                  GError **error);
 
+/* Has interpreters walked on CPUs where they are not (any more). Of no session that it cannot be
+ * done for. Errors: those of the channel */
+gboolean sonde_event_set_open_walks (SondeEventSet *self, SondeChannel *front, GError **error);
 /* @draft: (transfer full): those on CPUs that have lost their rings meanwhile are closed.
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
 gboolean sonde_event_set_hand_over (SondeEventSet *self,

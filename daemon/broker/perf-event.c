@@ -205,6 +205,19 @@ init_sideband (SondePerfPlan *self, const SondeAsked *asked)
   set_inherit (attr, asked);
 }
 
+/* It writes when it is told to, and what it is told to. The place of an instruction is that of the
+ * sample. */
+static void
+init_walks (struct perf_event_attr *attr)
+{
+  init_common (attr);
+  attr->type = PERF_TYPE_SOFTWARE;
+  attr->config = PERF_COUNT_SW_BPF_OUTPUT;
+  attr->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_RAW;
+  attr->sample_period = 1;
+  attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+}
+
 void
 sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
 {
@@ -215,11 +228,15 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
   self->pulse.disabled = 0;
   self->pulse.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
   init_sideband (self, asked);
+  init_walks (&self->walks);
   self->has_samples = asked->event != SONDE_EVENT_NONE;
   /* The worker is told how records end, those of the side band, too. */
   init_common (&self->samples);
   if (self->has_samples)
     init_samples (self, asked);
+  /* At a tracepoint a program would run for all tasks, and decide what others see of it. */
+  self->has_walks = self->has_samples && asked->interpreters
+                    && asked->event != SONDE_EVENT_TRACEPOINT && asked->unwind != SONDE_UNWIND_NONE;
 }
 
 static int
@@ -282,6 +299,7 @@ weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
     {
       self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
       self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
+      self->walks.read_format &= ~(guint64) PERF_FORMAT_LOST;
       return TRUE;
     }
   /* A tracepoint is in the kernel: without its time nothing is left. */
@@ -301,6 +319,7 @@ weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
       use_event (self, SONDE_EVENT_CPU_CLOCK, asked);
       self->samples.read_format |= PERF_FORMAT_LOST;
       self->sideband.read_format |= PERF_FORMAT_LOST;
+      self->walks.read_format |= PERF_FORMAT_LOST;
       return TRUE;
     }
   return FALSE;

@@ -24,8 +24,10 @@ typedef struct
   /* Dummy events that own the rings and set how often their reader is woken. */
   struct perf_event_attr samples_ring;
   struct perf_event_attr sideband_ring;
+  struct perf_event_attr walks; /* by which a walk program writes into the ring of samples */
   struct perf_event_attr pulse; /* a clock that stands still once its CPU was off */
   gboolean has_samples;         /* FALSE for the event "none" */
+  gboolean has_walks;           /* interpreters are walked at samples, if the kernel lets us */
   gboolean may_fall_back;       /* "auto": cycles, else cpu-clock */
   gint64 tracepoint_id;         /* 0: another event; a negative errno: this machine has it not */
   const char *event_name;

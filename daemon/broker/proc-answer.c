@@ -24,6 +24,7 @@ struct SondeAnswer
   guint n_parts;
   AnswerPart parts[MAX_PARTS];
   SondeOpening *opening;
+  gboolean is_right;
 };
 
 void
@@ -55,6 +56,12 @@ SondeOpening *
 sonde_answer_steal_opening (SondeAnswer *self)
 {
   return g_steal_pointer (&self->opening);
+}
+
+gboolean
+sonde_answer_is_right (const SondeAnswer *self)
+{
+  return self->is_right;
 }
 
 /* @message: copied; @fds: (transfer full) */
@@ -230,6 +237,9 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
       break;
     case SONDE_QUESTION_JOIN:
       add_joined (answer, self, -sonde_proc_broker_check (broker, self->pid, self->is_called));
+      break;
+    case SONDE_QUESTION_PLACE:
+      answer->is_right = sonde_proc_broker_check_place (broker, &self->interpreter) == 0;
       break;
     default:
       g_assert_not_reached ();

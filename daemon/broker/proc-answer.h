@@ -20,6 +20,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeAnswer, sonde_answer_free)
 /* What came of an opening: (transfer full) (nullable): NULL: it was not looked into */
 SondeOpening *sonde_answer_steal_opening (SondeAnswer *self);
 
+/* Of PLACE: whether it is right. */
+gboolean sonde_answer_is_right (const SondeAnswer *self);
+
 /* @self: (transfer full): without what @broker says was told of already. Errors: those of
  * sonde_channel_send() */
 gboolean sonde_answer_send (SondeAnswer *self,
@@ -38,6 +41,7 @@ typedef enum
   SONDE_QUESTION_TARGET,   /* all that is told of a new one, as far as it is wanted */
   SONDE_QUESTION_OPEN,     /* nothing: the events of a process */
   SONDE_QUESTION_JOIN,     /* JOINED, which is the front's to hear */
+  SONDE_QUESTION_PLACE,    /* nothing: whether a process is walked so */
 } SondeQuestionKind;
 
 /* What is to be looked into of one process: a request of the worker's, or a new target. */
@@ -53,8 +57,9 @@ typedef struct
   gboolean wants_mounts;        /* of TARGET, here and below: DOCUMENT, of the first one */
   gboolean wants_counters;      /* COUNTERS */
   gboolean wants_process;       /* PROCESS; and the descriptor of COUNTERS */
-  SondeOpening *opening;        /* of OPEN */
-  gpointer data;                /* whoever asks knows what it is */
+  SondeMessageInterpreter interpreter; /* of PLACE */
+  SondeOpening *opening;               /* of OPEN */
+  gpointer data;                       /* whoever asks knows what it is */
 } SondeQuestion;
 
 /* One that was copied, with its opening. */

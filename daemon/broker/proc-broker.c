@@ -870,6 +870,83 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
   return sonde_steal_fd (&fd);
 }
 
+/* What is mapped of one file, from its first byte in memory to its last. */
+typedef struct
+{
+  guint64 low;
+  guint64 high; /* 0: nothing */
+  gboolean has_code;
+} ModuleExtent;
+
+/* @map: of a whole list, in its order. Memory without a file right behind is the file's, too: what
+ * it has no bytes for. */
+static void
+grow_extent (ModuleExtent *self, const SondeMessageInterpreter *message, const SondeProcMap *map)
+{
+  gboolean is_file = map->inode == message->inode && map->dev_major == message->dev_major
+                     && map->dev_minor == message->dev_minor;
+  gboolean is_rest = map->inode == 0 && self->high != 0 && map->start == self->high;
+
+  if (!is_file && !is_rest)
+    return;
+  if (self->high == 0)
+    self->low = map->start;
+  self->high = map->end;
+  self->has_code
+      = self->has_code
+        || (is_file && map->executable && map->start <= message->start && message->start < map->end
+            && map->offset + (message->start - map->start) == message->offset);
+}
+
+static gboolean
+extent_has (const ModuleExtent *self, guint64 address)
+{
+  return address >= self->low && address < self->high && self->high - address >= sizeof address;
+}
+
+static int
+check_extent (int maps_fd, const SondeMessageInterpreter *message)
+{
+  char *text = NULL;
+  int64_t size_bytes = sonde_proc_maps_read (maps_fd, SONDE_LIMIT_MAPS_BYTES, &text);
+  const char *at = text;
+  size_t left = size_bytes > 0 ? (size_t) size_bytes : 0;
+  ModuleExtent extent = { 0 };
+  SondeProcMap map;
+  int result;
+
+  while (left > 0 && (result = sonde_proc_maps_next (&at, &left, &map)) != 0)
+    if (result > 0)
+      grow_extent (&extent, message, &map);
+  free (text);
+  if (size_bytes <= 0)
+    return size_bytes < 0 ? (int) size_bytes : -ESRCH;
+  if (message->inode == 0 || !extent.has_code)
+    return -ENOENT;
+  return extent_has (&extent, message->place.key) && extent_has (&extent, message->place.code_type)
+                 && extent_has (&extent, message->place.text_type)
+             ? 0
+             : -EFAULT;
+}
+
+int
+sonde_proc_broker_check_place (SondeProcBroker *self, const SondeMessageInterpreter *message)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  sonde_autofd int process_fd = -1;
+  sonde_autofd int maps_fd = -1;
+  int result = open_process (self, message->pid, &process);
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (message->start_ticks != 0 && message->start_ticks != process.stat.start_ticks)
+    return -ESRCH;
+  maps_fd = open_maps (self, &process);
+  return maps_fd < 0 ? maps_fd : check_extent (maps_fd, message);
+}
+
 int
 sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_ticks)
 {

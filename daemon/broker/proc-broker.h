@@ -119,6 +119,18 @@ int sonde_proc_broker_open_file (SondeProcBroker *self,
                                  SondeProcBatch *batch,
                                  SondeForeignMount *mount);
 
+/**
+ * sonde_proc_broker_check_place:
+ * @message: a checked one, of what is an interpreter
+ *
+ * Whether all that the walk of that process begins at is of the file that is mapped there, or of
+ * the memory without a file right behind it: what a worker says may be anything, and the kernel
+ * reads where it is told to. Reads all mappings of the process.
+ *
+ * Returns: 0 or a negative errno: as sonde_proc_broker_open_file(); -EFAULT an address is not
+ */
+int sonde_proc_broker_check_place (SondeProcBroker *self, const SondeMessageInterpreter *message);
+
 /* Whether the kernel can be asked for one mapping (since Linux 6.11). Else each request for a file
  * reads all mappings of its process, but for those of a batch. */
 gboolean sonde_proc_broker_has_queries (const SondeProcBroker *self);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/nsfs.h>
 #include <linux/perf_event.h>
 #include <sched.h>
@@ -32,6 +33,8 @@ static const struct
   [SONDE_FOR_PROCESSES] = { 3, { CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_DAC_READ_SEARCH } },
   [SONDE_FOR_TRACEPOINTS] = { 1, { CAP_DAC_READ_SEARCH } },
   [SONDE_FOR_KERNEL_NAMES] = { 1, { CAP_SYSLOG } },
+  /* the first for BPF, the second for what it may read and write at a sample */
+  [SONDE_FOR_PROGRAMS] = { 2, { CAP_BPF, CAP_PERFMON } },
 };
 
 static gboolean
@@ -179,6 +182,14 @@ static const SondeBoundedSystemCall bounded[] = {
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, PERF_EVENT_IOC_ID },
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, PERF_EVENT_IOC_ENABLE },
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, PERF_EVENT_IOC_SET_OUTPUT },
+  { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, PERF_EVENT_IOC_SET_BPF },
+  /* the program that walks interpreters: its maps, their entries, its load, and the run of what
+   * loads it */
+  { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_MAP_CREATE },
+  { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_MAP_UPDATE_ELEM },
+  { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_MAP_DELETE_ELEM },
+  { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_PROG_LOAD },
+  { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_PROG_TEST_RUN },
   /* who made the namespace of a process; one mapping of it */
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, NS_GET_OWNER_UID },
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, NS_GET_USERNS },

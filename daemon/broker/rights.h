@@ -22,6 +22,7 @@ typedef enum
   SONDE_FOR_PROCESSES,    /* what /proc tells of a process, and the files behind it */
   SONDE_FOR_TRACEPOINTS,  /* tracefs, which is root's */
   SONDE_FOR_KERNEL_NAMES, /* addresses in kallsyms */
+  SONDE_FOR_PROGRAMS,     /* bpf(), to make maps and load */
   SONDE_N_PURPOSES,
 } SondePurpose;
 

@@ -72,6 +72,11 @@ int __real_ioctl (int fd, unsigned long request, ...);
 long
 __wrap_syscall (long number, long a, long b, long c, long d, long e)
 {
+  if (number == SYS_bpf)
+    {
+      errno = EPERM;
+      return -1;
+    }
   if (number != SYS_perf_event_open)
     return __real_syscall (number, a, b, c, d, e);
   errno = open_errno;
@@ -351,6 +356,7 @@ complete (Story *story, Packet *packet, int *fds)
   SondeMessageFileRequest *file = (void *) packet->bytes;
   SondeMessageProcessRequest *process = (void *) packet->bytes;
   SondeMessageCountersRequest *counters = (void *) packet->bytes;
+  SondeMessageInterpreter *interpreter = (void *) packet->bytes;
   SondeMessageJoin *join = (void *) packet->bytes;
   int ends[2];
 
@@ -368,6 +374,9 @@ complete (Story *story, Packet *packet, int *fds)
       return 0;
     case SONDE_MESSAGE_JOIN:
       join->pid = pid_of (story, join->pid);
+      return 0;
+    case SONDE_MESSAGE_INTERPRETER:
+      interpreter->pid = pid_of (story, interpreter->pid);
       return 0;
     case SONDE_MESSAGE_COUNTERS_REQUEST:
       counters->pid = pid_of (story, counters->pid);

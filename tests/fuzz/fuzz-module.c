@@ -52,6 +52,8 @@ check_functions (const SondeUnwindModule *module)
         continue;
       check_address (module, begin + (end - begin) / 2);
       check_address (module, end - 1);
+      if (sonde_module_find_part (module, vaddr, &begin, &end) && begin >= end)
+        abort ();
     }
 }
 

@@ -9,6 +9,8 @@
 
 #define MAX_RECORD_BYTES 65528u
 
+static const uint64_t walk_ids[] = { 1001, 1002, 2001 };
+
 static volatile uint8_t sink; /* of bytes that are read only to see whether that is allowed */
 
 static void
@@ -41,13 +43,20 @@ check_record (const SondePerfDecoder *decoder,
               const SondePerfRecord *record)
 {
   bool tells_its_own_time
-      = record->type == SONDE_PERF_RECORD_FORK || record->type == SONDE_PERF_RECORD_EXIT;
+      = record->type == SONDE_PERF_RECORD_FORK || record->type == SONDE_PERF_RECORD_EXIT
+        || record->type == SONDE_PERF_RECORD_WALK;
 
   if (record->cpu < -1
       || (!tells_its_own_time && sonde_perf_decoder_time (decoder, header) != record->time_ns))
     abort ();
   if (record->type == SONDE_PERF_RECORD_SAMPLE)
     check_sample (header, &record->sample);
+  if (record->type == SONDE_PERF_RECORD_WALK)
+    {
+      touch (header, record->walk.bytes, record->walk.size_bytes);
+      if (sonde_perf_decoder_time (decoder, header) != 0)
+        abort ();
+    }
   if (record->type == SONDE_PERF_RECORD_COMM)
     touch (header, record->comm.name, strlen (record->comm.name) + 1);
   if (record->type == SONDE_PERF_RECORD_MAP)
@@ -62,7 +71,7 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   Input input = { data, size };
-  SondePerfDecoder decoder;
+  SondePerfDecoder decoder = { .walk_ids = walk_ids, .n_walk_ids = 3 };
   struct perf_event_header *header;
   SondePerfRecord record;
   SondePerfRecordFault fault;

@@ -16,7 +16,7 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
  FAILED) = range(101, 110)
 KERNEL_TIME, USER_STACK, CALLCHAIN = (1 << i for i in range(3))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
-LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS = 14, 15, 16, 17, 18, 110, 111, 112
+LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER = 14, 15, 16, 17, 18, 110, 111, 112, 113
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
 SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK, JOINED = range(211, 219)  # 301 and so on: packet.h
 TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
@@ -41,11 +41,11 @@ def file(data):
 
 
 def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, detail=0,
-          trace=0, trace_depth=4096, trace_bytes=2**26, slow_us=0, budget=0, trace_padding=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+          trace=0, trace_depth=4096, trace_bytes=2**26, slow_us=0, budget=0, interpreters=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
     return struct.pack('<IIQIIiiiiiIIIQQQQIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
                        duration, interval, trace_bytes, slow_us, memory, wait_us, counters, detail, trace, trace_depth, budget,
-                       trace_padding, filter, unit)
+                       interpreters, filter, unit)
 
 
 def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, depth=64, sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', uid=1000,
@@ -104,6 +104,17 @@ def request_counters(pid=10, padding=0):
     return packet(COUNTERS_REQUEST, struct.pack('<iI', pid, padding))
 
 
+LAYOUT = dict(zip(('thread_data', 'thread_data_size', 'thread_data_value', 'state_frame', 'holder_frame', 'is_indirect', 'frame_size', 'frame_code',
+                   'frame_caller', 'frame_at', 'is_at_index', 'frame_entry', 'entry', 'is_code_tagged', 'code_line', 'code_file', 'code_name',
+                   'code_lines', 'text_length', 'text_hash', 'text_state', 'text_ascii', 'text_other', 'state_chunk'),
+                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 296)))
+
+
+def interpreter(pid=10, kind=1, **changes):
+    place = (1, 0x1000, 0x2000, 0x3000, *(LAYOUT | changes).values()) if kind else (0,) * 28
+    return packet(INTERPRETER, struct.pack('<iIQQQQII4Q24I', pid, kind, *((0, 0x400000, 0, 5, 8, 1) if kind else (0,) * 6), *place))
+
+
 def failed(error=5, padding=0, text=b'It broke'):
     return packet(FAILED, struct.pack('<iI200s', error, padding, text))
 
@@ -158,6 +169,7 @@ def good():
         'file': (ANSWER, answer_file(1, b'')), 'no-file': (ANSWER, answer_file(1, status=2)), 'stop': (TO_WORKER, packet(STOP)),
         'pause': (TO_WORKER, packet(PAUSE)), 'resume': (TO_WORKER, packet(RESUME)), 'report': (TO_WORKER, packet(REPORT)),
         'note': (TO_WORKER, packet(NOTE, b'A sentence')), 'counters': (TO_WORKER, counters()),
+        'interpreter': (REQUEST, interpreter()), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
         'counters-of-process': (TO_WORKER, counters(5, pid=10, n_fds=0)), 'counters-request': (REQUEST, request_counters()),
         'hello': (FROM_WORKER, hello()), 'rings-mapped': (FROM_WORKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
         'process-request': (REQUEST, request_process()), 'file-request': (REQUEST, request_file()),
@@ -221,13 +233,16 @@ def bad():
         'file-request-map-mapped': (REQUEST, request_file(kind=2)),
         'counters-kind': (TO_WORKER, counters(6)), 'counters-kind-0': (TO_WORKER, counters(0)), 'counters-pid': (TO_WORKER, counters(5)),
         'counters-no-pid': (TO_WORKER, counters(1, pid=1)), 'counters-fds': (TO_WORKER, counters(n_fds=0)), 'counters-many-fds': (TO_WORKER, counters(n_fds=2)),
+        'interpreter-kind': (REQUEST, interpreter(kind=2)), 'interpreter-pid': (REQUEST, interpreter(0)), 'interpreter-frame': (REQUEST, interpreter(frame_size=129)),
+        'interpreter-field': (REQUEST, interpreter(code_name=4096)), 'interpreter-field-of-frame': (REQUEST, interpreter(frame_at=72)),
+        'interpreter-boolean': (REQUEST, interpreter(is_at_index=2)), 'interpreter-entry': (REQUEST, interpreter(entry=3)),
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
         'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=3)), 'ask-trace': (TO_BROKER, ask(trace=4)),
         'ask-trace-depth': (TO_BROKER, ask(trace=1, trace_depth=0)), 'ask-trace-memory': (TO_BROKER, ask(trace=1, trace_bytes=2**26 + 1)),
         'ask-trace-slow': (TO_BROKER, ask(slow_us=10**8 + 1)), 'ask-trace-budget': (TO_BROKER, ask(budget=10**6 + 1)),
-        'ask-trace-padding': (TO_BROKER, ask(trace_padding=1)), 'ask-trace-filter': (TO_BROKER, ask(filter=b'x' * 2048)), 'ask-scope': (TO_BROKER, ask(scope=5)),
+        'ask-interpreters-2': (TO_BROKER, ask(interpreters=2)), 'ask-trace-filter': (TO_BROKER, ask(filter=b'x' * 2048)), 'ask-scope': (TO_BROKER, ask(scope=5)),
         'ask-event': (TO_BROKER, ask(event=6)), 'ask-tracepoint': (TO_BROKER, ask(event=5, tracepoint=99)), 'ask-unwind': (TO_BROKER, ask(unwind=4)), 'ask-stack': (TO_BROKER, ask(stack=65536)),
         'ask-depth': (TO_BROKER, ask(depth=0)), 'ask-interval': (TO_BROKER, ask(memory=1, interval=0)), 'ask-wait': (TO_BROKER, ask(wait_us=1000001)),
         'ask-memory': (TO_BROKER, ask(memory=3)), 'ask-counters': (TO_BROKER, ask(counters=32)), 'ask-unit-open': (TO_BROKER, ask(unit=b'x' * 256)),
@@ -522,6 +537,9 @@ def brokers():
     seeds['join-of-another'] = live(ask(uid=77), own) + joins
     seeds['join-pids'] = live(ask(scope=2), targets(PROVE, [(CHILD_PID, HAS_PIDFD)])) + joins
     seeds['join-system'] = live(ask(scope=4), targets(PROVE, ())) + joins
+    tells = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (interpreter(), interpreter(CHILD_PID), interpreter(1), interpreter(99), interpreter(kind=0)))
+    for name, walked in (('interpreters', 1), ('interpreters-no', 0)):
+        seeds[name] = live(ask(interpreters=walked), own) + tells + wait(7) + packet(CLOSE) + tells
     seeds['join-early'] = ask() + own + serve + joins
     seeds['join-late'] = live(ask(), own) + packet(CLOSE) + joins
     seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)

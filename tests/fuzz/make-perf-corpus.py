@@ -22,6 +22,11 @@ def records():
     seeds['sample-short-stream'] = record_input(perf.record(perf.SAMPLE, bytes(24)), few)
     seeds['no-time'] = record_input(perf.record(perf.COMM, struct.pack('<II', 1, 1) + perf.text(b'x')), 0)
     seeds['high-cpu'] = record_input(perf.record(perf.SAMPLE, struct.pack('<II', 40000, 0)), perf.CPU)
+    for name, identifier, size, length in (('walk', 1002, 20, None), ('walk-beyond', 1001, 21, None),
+                                           ('walk-far', 2001, 2**32 - 1, None), ('walk-of-no-event', 1000, 20, None),
+                                           ('walk-short', 1002, 20, 40), ('walk-without-size', 1002, 20, 48)):
+        body = struct.pack('<QQIIQIII', identifier, 0x401000, 1, 1, 5, 0, 0, size) + bytes(20)
+        seeds[name] = record_input(perf.record(perf.SAMPLE, body if length is None else body[:length - 8]))
     seeds['unknown-sample-type'] = record_input(perf.good()['sample'], 2**63)
     return seeds
 

@@ -27,7 +27,9 @@ CONFIG = ['config.h']
 RESOURCES = ['flamegraph-resources.h']
 # Made of client/export/*.proto, with libprotobuf-c.
 MESSAGES = ['*.pb-c.h']
-GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES
+# Made of daemon/broker/walk.bpf.c, with what of libbpf the kernel's side includes.
+PROGRAM = ['walk-skeleton.h']
+GENERATED = CONFIG + DBUS + RESOURCES + MESSAGES + PROGRAM
 
 # The leaves that all may use who need one, but for what runs in other people's programs.
 BASE = ['base/*.h']
@@ -55,7 +57,8 @@ LAYERS = {
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'shared-ring/trie-layout.h'],
-    'daemon/broker': GLIB + CONFIG + BASE + ['daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
+    'daemon/broker': GLIB + CONFIG + BASE + PROGRAM
+    + ['bpf/*.h', 'daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
     'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
     + ['linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
@@ -71,10 +74,11 @@ LAYERS = {
         'counters': ('stream', []),
         'calls': ('', ['shared-ring/trie-layout.h', 'shared-ring/trie-reader.h']),
         'heap': ('', ['zstd.h']),
+        'interpreter': ('perf stream', ['unwind/*.h']),
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
-        'process': ('names perf stream', ['symbols/*.h', 'unwind/*.h']),
+        'process': ('interpreter names perf stream', ['symbols/*.h', 'unwind/*.h']),
         'program': ('calls heap process stream', ['shared-ring/*.h']),
-        'worker': ('calls counters heap names perf process program stream', ['seccomp.h']),
+        'worker': ('calls counters heap interpreter names perf process program stream', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,
     'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h', 'zstd.h'],
@@ -111,7 +115,7 @@ REFUSED = {
 }
 # What the front and the broker share is for those who have rights.
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
-for room in ('calls', 'counters', 'heap', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+for room in ('calls', 'counters', 'heap', 'interpreter', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus, with the service and with systemd: all else of the client asks these.

@@ -15,7 +15,7 @@ import time
 from inside import DEADLINE_S, User, broker_units, check, processes, run, wait_until, worker_units
 from tap import Tap
 
-CAPABILITIES = {2: 'dac_read_search', 19: 'sys_ptrace', 34: 'syslog', 38: 'perfmon', 40: 'checkpoint_restore'}
+CAPABILITIES = {2: 'dac_read_search', 19: 'sys_ptrace', 34: 'syslog', 38: 'perfmon', 39: 'bpf', 40: 'checkpoint_restore'}
 COUNTERS = 'cpu,memory,network,disk,process'  # all there are: each a text that the worker reads over and over
 SYSTEMD = 'org.freedesktop.systemd1'
 NAMESPACES = ('cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts')
@@ -27,6 +27,7 @@ KINDS = {
     'reader': r'socket:.*',
     'eventfd': r'anon_inode:\[eventfd\]',
     'perf-event': r'anon_inode:\[perf_event\]',
+    'walk-program': r'anon_inode:bpf-(map|prog)',
     'timer': r'anon_inode:\[timerfd\]',
     'pidfd': r'anon_inode:\[pidfd\]',
     'state-folders': r'/var/lib/sonde/(captures|owners)',

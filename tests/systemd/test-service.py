@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from inside import DEADLINE_S, Capture, User, check, run, wait_until
-from tap import Tap
+from tap import Skip, Tap
 
 
 SERVICE = 'org.sonde.Profiler1'
@@ -44,7 +44,7 @@ def journal():
 
 
 def main():
-    tap = Tap(8)
+    tap = Tap(9)
     burn = os.path.join(sys.argv[1], 'tests/system/burn')
     alice = User('alice')
 
@@ -56,6 +56,16 @@ def main():
         tap.note(f'{capture.counts["SAMPLE"]} samples in one second of CPU time')
         check(capture.counts['SAMPLE'] > 500, 'about 1000 were to be expected')
         check({'main', '__libc_start_main'} <= names, f'only {names}')
+
+    with tap.case('a Python program shows its own functions'):
+        if not os.path.exists(os.path.join(sys.argv[1], 'daemon/broker/walk.bpf.o')):
+            raise Skip('built without the BPF program')
+        script = 'def busy(n):\n    return sum(i * i for i in range(n))\nbusy(9000000)\n'
+        capture = alice.record('python.syscap', '--', '/usr/bin/python3', '-c', script)
+        stacks = [capture.stack(sample) for sample in capture.samples]
+        of_busy = [stack for stack in stacks if 'busy (<string>:2)' in stack]
+        tap.note(f'{len(of_busy)} of {len(stacks)} samples; {capture.logs}')
+        check(len(of_busy) > len(stacks) / 2, 'most of its time is in a function')
 
     with tap.case('the features are those of a machine that systemd runs'):
         features = run('busctl', 'get-property', SERVICE, '/org/sonde/Profiler1', f'{SERVICE}.Manager', 'Features')

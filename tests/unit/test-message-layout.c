@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "af09e4b3d3ca0cf4aabd995da15f6afbc0d2a94617fa962d2dd3273d1d7534c4"
+#define DIGEST  "3ea9c1816e62cd1bc13aef9c9aca3390eb902e18b6ed84bef7a5aa1115dc3873"
 
 typedef struct
 {
@@ -171,6 +171,57 @@ static const struct
         FIELD (SondeMessageFileRequest, offset),
         FIELD (SondeMessageFileRequest, inode),
     } },
+  { "SondeMessageInterpreter",
+    sizeof (SondeMessageInterpreter),
+    {
+        FIELD (SondeMessageInterpreter, header),
+        FIELD (SondeMessageInterpreter, pid),
+        FIELD (SondeMessageInterpreter, kind),
+        FIELD (SondeMessageInterpreter, start_ticks),
+        FIELD (SondeMessageInterpreter, start),
+        FIELD (SondeMessageInterpreter, offset),
+        FIELD (SondeMessageInterpreter, inode),
+        FIELD (SondeMessageInterpreter, dev_major),
+        FIELD (SondeMessageInterpreter, dev_minor),
+        FIELD (SondeMessageInterpreter, place),
+    } },
+  { "SondeWalkPlace",
+    sizeof (SondeWalkPlace),
+    {
+        FIELD (SondeWalkPlace, generation),
+        FIELD (SondeWalkPlace, key),
+        FIELD (SondeWalkPlace, code_type),
+        FIELD (SondeWalkPlace, text_type),
+        FIELD (SondeWalkPlace, layout),
+    } },
+  { "SondeWalkLayout",
+    sizeof (SondeWalkLayout),
+    {
+        FIELD (SondeWalkLayout, thread_data),
+        FIELD (SondeWalkLayout, thread_data_size),
+        FIELD (SondeWalkLayout, thread_data_value),
+        FIELD (SondeWalkLayout, state_frame),
+        FIELD (SondeWalkLayout, holder_frame),
+        FIELD (SondeWalkLayout, is_indirect),
+        FIELD (SondeWalkLayout, frame_size),
+        FIELD (SondeWalkLayout, frame_code),
+        FIELD (SondeWalkLayout, frame_caller),
+        FIELD (SondeWalkLayout, frame_at),
+        FIELD (SondeWalkLayout, is_at_index),
+        FIELD (SondeWalkLayout, frame_entry),
+        FIELD (SondeWalkLayout, entry),
+        FIELD (SondeWalkLayout, is_code_tagged),
+        FIELD (SondeWalkLayout, code_line),
+        FIELD (SondeWalkLayout, code_file),
+        FIELD (SondeWalkLayout, code_name),
+        FIELD (SondeWalkLayout, code_lines),
+        FIELD (SondeWalkLayout, text_length),
+        FIELD (SondeWalkLayout, text_hash),
+        FIELD (SondeWalkLayout, text_state),
+        FIELD (SondeWalkLayout, text_ascii),
+        FIELD (SondeWalkLayout, text_other),
+        FIELD (SondeWalkLayout, state_chunk),
+    } },
   { "SondeMessageStatistics",
     sizeof (SondeMessageStatistics),
     {
@@ -234,7 +285,7 @@ static const struct
         FIELD (SondeAsked, trace),
         FIELD (SondeAsked, trace_depth),
         FIELD (SondeAsked, trace_budget),
-        FIELD (SondeAsked, padding),
+        FIELD (SondeAsked, interpreters),
         FIELD (SondeAsked, trace_filter),
         FIELD (SondeAsked, unit),
     } },
@@ -345,6 +396,7 @@ static const struct
   VALUE (SONDE_COUNTER_KIND_PROCESS),
   VALUE (SONDE_EVENT_SAMPLES),
   VALUE (SONDE_EVENT_SIDEBAND),
+  VALUE (SONDE_EVENT_WALKS),
   VALUE (SONDE_EVENT_LATE),
   VALUE (SONDE_EVENT_ON_EXEC),
   VALUE (SONDE_SINK_STREAM),

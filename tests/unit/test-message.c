@@ -263,6 +263,56 @@ refuses_requests_without_a_process (void)
   assert_refused (&request, sizeof request, 0, "impossible request");
 }
 
+static SondeMessageInterpreter
+good_interpreter (void)
+{
+  SondeMessageInterpreter message
+      = { .header = { SONDE_MESSAGE_INTERPRETER, sizeof message },
+          .pid = 7,
+          .kind = SONDE_WALK_PYTHON,
+          .place = { .layout = { .frame_size = 72,
+                                 .frame_at = 56,
+                                 .frame_entry = 69,
+                                 .code_lines = SONDE_WALK_MAX_OFFSET - 1 } } };
+
+  return message;
+}
+
+static void
+refuses_interpreters_that_cannot_be (void)
+{
+  SondeMessageInterpreter message = good_interpreter ();
+
+  assert_taken (&message, sizeof message, 0);
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    message = good_interpreter ();                                                                 \
+    change;                                                                                        \
+    assert_refused (&message, sizeof message, 0, expected);                                        \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (message.pid = 0, "impossible process");
+  REFUSE (message.kind = SONDE_N_WALK_KINDS, "impossible process");
+  REFUSE (message.kind = SONDE_WALK_NONE, "a place of what is no interpreter");
+  REFUSE (message.place.layout.is_indirect = 2, "neither yes nor no");
+  REFUSE (message.place.layout.is_at_index = 2, "neither yes nor no");
+  REFUSE (message.place.layout.is_code_tagged = 2, "neither yes nor no");
+  REFUSE (message.place.layout.entry = SONDE_N_WALK_ENTRIES, "impossible layout");
+  REFUSE (message.place.layout.state_chunk = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.frame_size = SONDE_WALK_FRAME_BYTES + 1, "a field beyond its frame");
+  REFUSE (message.place.layout.frame_size = 69, "a field beyond its frame");
+  REFUSE (message.place.layout.frame_code = 69, "a field beyond its frame");
+  REFUSE (message.place.layout.frame_caller = UINT32_MAX, "a field beyond its frame");
+  REFUSE (message.place.layout.frame_at = 100, "a field beyond its frame");
+  REFUSE (message.place.layout.thread_data = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.state_frame = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.text_other = UINT32_MAX, "a field out of range");
+#undef REFUSE
+  message = (SondeMessageInterpreter){ .header = message.header, .pid = 7 };
+  assert_taken (&message, sizeof message, 0);
+}
+
 static void
 refuses_requests_for_files_of_no_kind (void)
 {
@@ -385,7 +435,7 @@ refuses_to_be_asked_for_what_cannot_be (void)
           "trace memory out of range");
   REFUSE (ask.asked.trace_slow_us = SONDE_LIMIT_TRACE_SLOW_US + 1, "slow calls out of range");
   REFUSE (ask.asked.trace_budget = 100 * SONDE_LIMIT_TRACE_BUDGET + 1, "trace budget out of range");
-  REFUSE (ask.asked.padding = 1, "padding is not zero");
+  REFUSE (ask.asked.interpreters = 2, "neither yes nor no");
   REFUSE (memset (ask.asked.trace_filter, 'x', sizeof ask.asked.trace_filter),
           "a filter without its end");
   REFUSE (ask.asked.scope = SONDE_N_SCOPES, "unknown scope");
@@ -546,6 +596,8 @@ main (int argc, char **argv)
                    refuses_requests_without_a_process);
   g_test_add_func ("/message/refuses-requests-for-files-of-no-kind",
                    refuses_requests_for_files_of_no_kind);
+  g_test_add_func ("/message/refuses-interpreters-that-cannot-be",
+                   refuses_interpreters_that_cannot_be);
   g_test_add_func ("/message/refuses-failure-texts-that-could-forge-a-log-line",
                    refuses_failure_texts_that_could_forge_a_log_line);
   g_test_add_func ("/message/refuses-lists-of-sinks-that-cannot-be",

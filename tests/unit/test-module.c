@@ -427,6 +427,42 @@ test_hides_unsafe_instructions (Fixture *f, gconstpointer data)
   g_assert_true (sonde_module_find_function (module, FAKE_ELF_TEXT + 0x1001, &begin, &end));
 }
 
+/* Behind a function's own data, with or without a CIE between, and not behind that of another. */
+static void
+test_parts (Fixture *f, gconstpointer data)
+{
+  static const guint8 rules[] = { PLAIN_RULES };
+  static const guint8 amid_a_frame[] = { 0x0e, 64 };              /* DW_CFA_def_cfa_offset */
+  static const guint8 with_a_base[] = { 0x0c, DWARF_SP, 48 };     /* DW_CFA_def_cfa */
+  static const guint8 as_called[] = { 0x41, 0x0e, 16, 0x0e, 64 }; /* DW_CFA_advance_loc first */
+  const FakeElf spec = { .section = ".eh_frame" };
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
+  SondeUnwindModule *module;
+  uint64_t begin;
+  uint64_t end;
+  int error;
+
+  fake_elf_add_fde (f->cfi, cie, FAKE_ELF_TEXT + 0x500, 0x100, as_called, sizeof as_called);
+  fake_elf_add_fde (f->cfi, cie, FAKE_ELF_TEXT + 0x100, 0x40, amid_a_frame, sizeof amid_a_frame);
+  cie = fake_elf_add_cie (f->cfi, "zR", rules, sizeof rules);
+  fake_elf_add_fde (f->cfi, cie, FAKE_ELF_TEXT + 0x900, 0x20, with_a_base, sizeof with_a_base);
+  fake_elf_add_fde (f->cfi, cie, FAKE_ELF_TEXT + 0x700, 0x100, as_called, sizeof as_called);
+  fake_elf_add_fde (f->cfi, cie, FAKE_ELF_TEXT + 0x800, 0x100, NULL, 0);
+  file = fake_elf_build (f->cfi, &spec);
+  module = load_bytes (f, file->data, file->len, &error);
+  g_assert_cmpint (error, ==, 0);
+  g_assert_true (sonde_module_find_part (module, FAKE_ELF_TEXT + 0x510, &begin, &end));
+  g_assert_cmphex (begin, ==, FAKE_ELF_TEXT + 0x100);
+  g_assert_cmphex (end, ==, FAKE_ELF_TEXT + 0x140);
+  g_assert_true (sonde_module_find_part (module, begin, &begin, &end));
+  g_assert_cmphex (begin, ==, FAKE_ELF_TEXT + 0x900);
+  g_assert_false (sonde_module_find_part (module, begin, &begin, &end));
+  g_assert_false (sonde_module_find_part (module, FAKE_ELF_TEXT + 0x700, &begin, &end));
+  g_assert_false (sonde_module_find_part (module, FAKE_ELF_TEXT + 0x800, &begin, &end));
+  g_assert_false (sonde_module_find_part (module, FAKE_ELF_TEXT + 0x400, &begin, &end));
+}
+
 /* With an empty table libdw would read all of .eh_frame. */
 static void
 test_hides_a_file_with_nothing_else (Fixture *f, gconstpointer data)
@@ -579,6 +615,7 @@ main (int argc, char **argv)
   ADD ("refuses-impossible-segments", test_refuses_segments);
   ADD ("ignores-impossible-sections", test_ignores_bad_sections);
   ADD ("ignores-unwind-data-over-the-cap", test_over_the_cap);
+  ADD ("finds-other-parts-of-a-function", test_parts);
   ADD ("builds-a-table-where-the-file-lies", test_distrusts_tables);
   ADD ("survives-truncation-at-every-byte", test_truncated_files);
   ADD ("survives-mutations", test_mutated_files);

@@ -11,7 +11,9 @@
    | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 #define REGS 0x103u /* three registers */
 
-static const SondePerfDecoder decoder = { SAMPLE_TYPE, REGS };
+static const uint64_t walk_ids[] = { 5, 9, 12 };
+static const SondePerfDecoder decoder
+    = { SAMPLE_TYPE, REGS, walk_ids, sizeof walk_ids / sizeof walk_ids[0] };
 
 typedef struct
 {
@@ -385,6 +387,68 @@ reads_tasks_names_and_losses (void)
   g_assert_cmpuint (record.n_lost, ==, 123);
 }
 
+/* --- walks --- */
+
+static const struct perf_event_header *
+build_walk (Builder *builder, uint64_t id, uint32_t size_bytes)
+{
+  begin (builder, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
+  put64 (builder, id);
+  put64 (builder, 0x401000);
+  put32 (builder, 10, 11);
+  put64 (builder, 5000);
+  put32 (builder, 3, 0);
+  put (builder, &size_bytes, sizeof size_bytes);
+  put (builder, "a walk of 20 bytes..", 20);
+  return end (builder);
+}
+
+static void
+knows_walks_by_their_event (void)
+{
+  Builder builder;
+  SondePerfRecord record;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (walk_ids); i++)
+    {
+      const struct perf_event_header *header = build_walk (&builder, walk_ids[i], 20);
+
+      g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==,
+                       SONDE_PERF_RECORD_OK);
+      g_assert_cmpint (record.type, ==, SONDE_PERF_RECORD_WALK);
+      g_assert_cmpint (record.cpu, ==, 3);
+      g_assert_cmpint (record.tid, ==, 11);
+      g_assert_cmpuint (record.walk.size_bytes, ==, 20);
+      g_assert_cmpint (memcmp (record.walk.bytes, "a walk", 6), ==, 0);
+      /* at once */
+      g_assert_cmpint (sonde_perf_decoder_time (&decoder, header), ==, 0);
+    }
+  g_assert_cmpint (sonde_perf_decoder_time (&decoder, build_walk (&builder, 6, 20)), ==, 5000);
+}
+
+static void
+refuses_walks_beyond_their_record (void)
+{
+  Builder builder;
+  SondePerfRecord record;
+  const struct perf_event_header *header = build_walk (&builder, 9, 21);
+
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==,
+                   SONDE_PERF_RECORD_FAULT_WALK);
+  header = build_walk (&builder, 9, UINT32_MAX);
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==,
+                   SONDE_PERF_RECORD_FAULT_WALK);
+  for (uint16_t size = sizeof *header + 8; size < sizeof *header + 44; size++)
+    {
+      struct perf_event_header *cut = (void *) builder.bytes;
+
+      build_walk (&builder, 9, 20);
+      cut->size = size;
+      g_assert_cmpint (sonde_perf_decoder_decode (&decoder, cut, &record), ==,
+                       SONDE_PERF_RECORD_FAULT_SHORT);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -412,5 +476,8 @@ main (int argc, char **argv)
                    reads_a_sample_without_user_state);
   g_test_add_func ("/perf-decoder/reads-a-mapping", reads_a_mapping);
   g_test_add_func ("/perf-decoder/reads-tasks-names-and-losses", reads_tasks_names_and_losses);
+  g_test_add_func ("/perf-decoder/walk/refuses-those-beyond-their-record",
+                   refuses_walks_beyond_their_record);
+  g_test_add_func ("/perf-decoder/walk/is-known-by-its-event", knows_walks_by_their_event);
   return g_test_run ();
 }

@@ -91,7 +91,7 @@ set_up (Fixture *fixture, gconstpointer data)
   fixture->sampler
       = sonde_sampler_new (&fixture->setup, fixture->base.processes, fixture->unwinder,
                            scope->kernel ? make_kallsyms () : NULL, NULL, fixture->base.jit_names,
-                           fixture->base.recorder, &fixture->base.tally);
+                           NULL, fixture->base.recorder, &fixture->base.tally);
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
   g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &sink), ==, 0);
   fixture->reader = fds[1];

@@ -935,6 +935,63 @@ test_raw (void)
   g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE);
 }
 
+/* --- places of a walk --- */
+
+static char far_memory[1 << 16];
+static int near_memory = 1;
+
+/* Of what this program has in its own file: a constant, a variable, and memory without bytes. */
+static SondeMessageInterpreter
+own_place (void)
+{
+  SondeMessageFileRequest request = own_request ();
+
+  return (SondeMessageInterpreter){ .pid = getpid (),
+                                    .kind = SONDE_WALK_PYTHON,
+                                    .start = request.start,
+                                    .offset = request.offset,
+                                    .inode = request.inode,
+                                    .dev_major = request.dev_major,
+                                    .dev_minor = request.dev_minor,
+                                    .place = { .key = (guintptr) &near_memory,
+                                               .code_type = (guintptr) &own_place,
+                                               .text_type = (guintptr) &far_memory } };
+}
+
+static void
+test_places (void)
+{
+  g_autoptr (SondeProcBroker) broker
+      = sonde_proc_broker_new (getuid (), SONDE_SCOPE_TARGETS, FALSE);
+  g_autoptr (SondeProcBroker) of_other = sonde_proc_broker_new (12345, SONDE_SCOPE_TARGETS, FALSE);
+  g_autofree char *elsewhere = g_malloc0 (1 << 20);
+  SondeMessageInterpreter message = own_place ();
+
+  allow_self (broker);
+  g_assert_cmpint (sonde_proc_broker_check_place (broker, &message), ==, 0);
+  g_assert_cmpint (sonde_proc_broker_check_place (of_other, &message), ==, -EPERM);
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    message = own_place ();                                                                        \
+    change;                                                                                        \
+    g_assert_cmpint (sonde_proc_broker_check_place (broker, &message), ==, expected);              \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (message.place.key = (guintptr) elsewhere, -EFAULT);
+  REFUSE (message.place.code_type = (guintptr) &message, -EFAULT);
+  REFUSE (message.place.text_type = (guintptr) &g_malloc0, -EFAULT);
+  REFUSE (message.place.text_type = 0, -EFAULT);
+  REFUSE (message.place.key = UINT64_MAX, -EFAULT);
+  REFUSE (message.inode++, -ENOENT);
+  REFUSE (message.inode = 0, -ENOENT);
+  REFUSE (message.offset += 4096, -ENOENT);
+  REFUSE (message.start = (guintptr) &near_memory, -ENOENT);
+  REFUSE (message.start_ticks = 1, -ESRCH);
+  REFUSE (message.pid = G_MAXINT, -ESRCH);
+#undef REFUSE
+}
+
 int
 main (int argc, char **argv)
 {
@@ -959,6 +1016,7 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/file/refuses-anonymous-memory", test_memfd);
   g_test_add_func ("/scope/file/opens-what-is-mapped-and-not-what-has-its-name", test_replaced);
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
+  g_test_add_func ("/scope/place/refuses-what-is-not-of-the-file", test_places);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/scope/process/refuses-root-what-it-did-not-name", test_pids_of_root);

@@ -25,6 +25,7 @@ sonde_perf_record_fault_to_string (SondePerfRecordFault fault)
     [SONDE_PERF_RECORD_FAULT_CHAIN] = "it has more addresses than bytes",
     [SONDE_PERF_RECORD_FAULT_REGS] = "its registers do not fit",
     [SONDE_PERF_RECORD_FAULT_STACK] = "its stack copy does not fit",
+    [SONDE_PERF_RECORD_FAULT_WALK] = "what a program wrote does not fit",
     [SONDE_PERF_RECORD_FAULT_TERMINATION] = "a name in it has no end",
     [SONDE_PERF_RECORD_FAULT_RANGE] = "its mapping ends before it starts",
   };
@@ -152,6 +153,56 @@ mode_of (const struct perf_event_header *header)
     default:
       return SONDE_PERF_RECORD_MODE_OTHER;
     }
+}
+
+/* Samples of all events begin with its number. */
+static bool
+is_walk (const SondePerfDecoder *self, const struct perf_event_header *header)
+{
+  size_t low = 0;
+  size_t high = self->n_walk_ids;
+  uint64_t id;
+
+  if (high == 0 || header->type != PERF_RECORD_SAMPLE
+      || (self->sample_type & PERF_SAMPLE_IDENTIFIER) == 0
+      || header->size < sizeof *header + sizeof id)
+    return false;
+  memcpy (&id, header + 1, sizeof id);
+  while (low < high)
+    {
+      size_t middle = low + (high - low) / 2;
+
+      if (self->walk_ids[middle] == id)
+        return true;
+      if (self->walk_ids[middle] < id)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return false;
+}
+
+/* Their events are all opened alike. Source: init_walks() in daemon/broker/perf-event.c */
+#define WALK_SAMPLE_TYPE                                                                           \
+  (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+
+static SondePerfRecordFault
+decode_walk (RecordCursor *cursor, SondePerfRecord *record)
+{
+  uint64_t ip;
+  const void *size;
+  uint32_t size_bytes;
+
+  if (!take_u64 (cursor, &record->id) || !take_u64 (cursor, &ip)
+      || !take_identity (WALK_SAMPLE_TYPE, cursor, record))
+    return SONDE_PERF_RECORD_FAULT_SHORT;
+  size = take (cursor, sizeof size_bytes);
+  if (size == NULL)
+    return SONDE_PERF_RECORD_FAULT_SHORT;
+  memcpy (&size_bytes, size, sizeof size_bytes);
+  record->walk.bytes = take (cursor, size_bytes);
+  record->walk.size_bytes = size_bytes;
+  return record->walk.bytes != NULL ? SONDE_PERF_RECORD_OK : SONDE_PERF_RECORD_FAULT_WALK;
 }
 
 static SondePerfRecordFault
@@ -335,6 +386,11 @@ decode_body (const SondePerfDecoder *self,
   switch (header->type)
     {
     case PERF_RECORD_SAMPLE:
+      if (is_walk (self, header))
+        {
+          record->type = SONDE_PERF_RECORD_WALK;
+          return decode_walk (cursor, record);
+        }
       record->type = SONDE_PERF_RECORD_SAMPLE;
       record->sample.mode = mode_of (header);
       return decode_sample (self, cursor, record);
@@ -399,7 +455,7 @@ sonde_perf_decoder_time (const SondePerfDecoder *self, const struct perf_event_h
   size_t at = sizeof *header;
   int64_t time_ns;
 
-  if ((type & PERF_SAMPLE_TIME) == 0)
+  if ((type & PERF_SAMPLE_TIME) == 0 || is_walk (self, header))
     return 0;
   if (header->type == PERF_RECORD_SAMPLE)
     at += sizeof (uint64_t)

@@ -11,6 +11,7 @@ typedef enum
 {
   SONDE_PERF_RECORD_OTHER, /* a type that means nothing to us */
   SONDE_PERF_RECORD_SAMPLE,
+  SONDE_PERF_RECORD_WALK, /* what a BPF program wrote, before the sample it ran at */
   SONDE_PERF_RECORD_MAP,
   SONDE_PERF_RECORD_COMM,
   SONDE_PERF_RECORD_FORK,
@@ -44,6 +45,12 @@ typedef struct
   size_t stack_size_bytes; /* valid */
   size_t dump_size_bytes;  /* asked for */
 } SondePerfRecordSample;
+
+typedef struct
+{
+  const uint8_t *bytes; /* unaligned */
+  size_t size_bytes;    /* up to 7 more than were written */
+} SondePerfRecordWalk;
 
 typedef struct
 {
@@ -82,6 +89,7 @@ typedef struct
   union
   {
     SondePerfRecordSample sample;
+    SondePerfRecordWalk walk;
     SondePerfRecordMap map;
     SondePerfRecordComm comm;
     SondePerfRecordTask task; /* FORK, EXIT */
@@ -97,6 +105,7 @@ typedef enum
   SONDE_PERF_RECORD_FAULT_CHAIN, /* more addresses than bytes */
   SONDE_PERF_RECORD_FAULT_REGS,  /* an unknown ABI, or fewer bytes than registers */
   SONDE_PERF_RECORD_FAULT_STACK, /* the copy is longer than the record, or its valid part than it */
+  SONDE_PERF_RECORD_FAULT_WALK,  /* what was written is longer than the record */
   SONDE_PERF_RECORD_FAULT_TERMINATION, /* a name lacks its NUL */
   SONDE_PERF_RECORD_FAULT_RANGE,       /* a mapping ends before it starts */
   SONDE_N_PERF_RECORD_FAULTS,
@@ -108,6 +117,8 @@ typedef struct
 {
   uint64_t sample_type; /* PERF_SAMPLE_*, of the sampling events; others have the same sample_id */
   uint64_t regs_user;   /* register mask */
+  const uint64_t *walk_ids; /* of events whose samples are WALK records, sorted; not owned */
+  size_t n_walk_ids;
 } SondePerfDecoder;
 
 /* Whether every bit of @sample_type is one that this decoder knows. */
@@ -127,6 +138,7 @@ SondePerfRecordFault sonde_perf_decoder_decode (const SondePerfDecoder *self,
                                                 const struct perf_event_header *header,
                                                 SondePerfRecord *record);
 
-/* The record's time alone, for ordering: cheap; 0 if it has none. */
+/* The record's time alone, for ordering: cheap; 0 if it has none, or is to be taken at once: of a
+ * WALK the kernel notes a later one than of its sample, which is behind it. */
 int64_t sonde_perf_decoder_time (const SondePerfDecoder *self,
                                  const struct perf_event_header *header);

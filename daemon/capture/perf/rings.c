@@ -34,7 +34,7 @@ typedef struct
 {
   int fd;
   int whole_cpu; /* -1: of a task */
-  gboolean samples;
+  unsigned kind; /* SondeEventKind */
   gboolean waits_for_exec;
   guint64 n_lost; /* as last read */
 } Event;
@@ -59,6 +59,7 @@ struct SondeRings
   gboolean has_waiting; /* events that wait for an exec, and none was seen */
   guint next_event;     /* to be read */
   guint64 n_lost;
+  guint64 n_walks_lost;
 
   gboolean has_late;   /* events: only then tasks may be told of twice */
   GHashTable *origins; /* uint64_t id, in boxes → the task that the event was opened on */
@@ -335,10 +336,10 @@ pop_oldest (SondeRings *self)
   CpuRing *moved;
   guint at = 0;
 
-  if (ring->time_ns < self->last_ns)
-    self->n_late++;
-  else
+  if (ring->time_ns >= self->last_ns)
     self->last_ns = ring->time_ns;
+  else if (ring->time_ns != 0)
+    self->n_late++;
   self->n_handed_on++;
 
   sonde_perf_ring_pop (ring->ring);
@@ -460,7 +461,10 @@ read_event (SondeRings *self, Event *event)
 
   if (size_bytes < (gssize) ((at + 1) * sizeof values[0]) || values[at] <= event->n_lost)
     return;
-  self->n_lost += values[at] - event->n_lost;
+  if (event->kind == SONDE_EVENT_WALKS)
+    self->n_walks_lost += values[at] - event->n_lost;
+  else
+    self->n_lost += values[at] - event->n_lost;
   event->n_lost = values[at];
 }
 
@@ -469,7 +473,7 @@ sonde_rings_add_event (SondeRings *self, const SondeMessageEvent *message, int f
 {
   Event event = { .fd = fd,
                   .whole_cpu = message->tid < 0 ? message->cpu : -1,
-                  .samples = message->kind == SONDE_EVENT_SAMPLES,
+                  .kind = message->kind,
                   .waits_for_exec = (message->flags & SONDE_EVENT_ON_EXEC) != 0 };
   Event *predecessor = NULL;
 
@@ -477,7 +481,7 @@ sonde_rings_add_event (SondeRings *self, const SondeMessageEvent *message, int f
     {
       Event *other = &g_array_index (self->events, Event, i);
 
-      if (other->whole_cpu == event.whole_cpu && other->samples == event.samples)
+      if (other->whole_cpu == event.whole_cpu && other->kind == event.kind)
         predecessor = other;
     }
   if (predecessor == NULL && self->events->len >= SONDE_RINGS_MAX_EVENTS)
@@ -493,7 +497,7 @@ sonde_rings_add_event (SondeRings *self, const SondeMessageEvent *message, int f
     g_array_append_val (self->events, event);
   else
     {
-      if (event.samples && sonde_rings_counts_lost (self))
+      if (event.kind != SONDE_EVENT_SIDEBAND && sonde_rings_counts_lost (self))
         read_event (self, predecessor);
       event_clear (predecessor);
       *predecessor = event;
@@ -520,11 +524,17 @@ sonde_rings_read_lost (SondeRings *self, guint budget)
       Event *event = &g_array_index (self->events, Event, self->next_event);
 
       self->next_event = (self->next_event + 1) % self->events->len;
-      if (event->samples)
+      if (event->kind != SONDE_EVENT_SIDEBAND)
         read_event (self, event);
     }
 
   return self->n_lost;
+}
+
+guint64
+sonde_rings_n_walks_lost (const SondeRings *self)
+{
+  return self->n_walks_lost;
 }
 
 gboolean

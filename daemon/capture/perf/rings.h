@@ -130,9 +130,11 @@ void sonde_rings_exec_seen (SondeRings *self);
 
 /* Whether the kernel counts per event what it lost (Linux 6.0). */
 gboolean sonde_rings_counts_lost (const SondeRings *self);
-/* Reads up to @budget sampling events further round and returns the sum of what all of them lost,
- * as last read. */
+/* Reads up to @budget events further round and returns the sum of the samples that all of them
+ * lost, as last read. */
 guint64 sonde_rings_read_lost (SondeRings *self, guint budget);
+/* The same of what walks of interpreters lost, as read with those. */
+guint64 sonde_rings_n_walks_lost (const SondeRings *self);
 
 /**
  * sonde_rings_is_duplicate:

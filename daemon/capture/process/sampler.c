@@ -6,6 +6,7 @@
 
 #include "daemon/capture/names/function-names.h"
 #include "daemon/capture/names/reused-places.h"
+#include "protocol/frame.h"
 
 #define KERNEL_NAME_SLOTS 4096 /* a power of two */
 
@@ -28,6 +29,7 @@ struct SondeSampler
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
   SondeJitNames *jit_names;
+  SondeInterpreters *interpreters;  /* NULL: their programs are not shown */
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
@@ -52,6 +54,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
                    SondeJitNames *jit_names,
+                   SondeInterpreters *interpreters,
                    SondeRecorder *recorder,
                    SondeTally *tally)
 {
@@ -65,6 +68,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   self->kallsyms = kallsyms;
   self->addresses = addresses;
   self->jit_names = jit_names;
+  self->interpreters = interpreters;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
@@ -393,8 +397,18 @@ add_user_part (SondeSampler *self,
 {
   uint64_t *addrs = self->addrs + n_addrs;
   const char *marker = NULL;
+  /* Frame pointers lead astray, and do not say so, where a function has none. */
+  gboolean is_guessed = self->setup->asked.unwind == SONDE_UNWIND_FRAME_POINTER;
   size_t n_user = user_stack (self, process, record, addrs + 1, &marker);
 
+  if (self->interpreters != NULL && n_user > 0)
+    n_user = sonde_interpreters_merge (self->interpreters, process, record, addrs + 1, n_user,
+                                       marker == NULL && !is_guessed);
+  if (n_user > self->max_depth)
+    {
+      n_user = self->max_depth;
+      marker = end_marker (SONDE_UNWIND_END_DEPTH_LIMIT);
+    }
   if (n_user == 0 && marker == NULL)
     return n_addrs;
 
@@ -408,7 +422,9 @@ add_user_part (SondeSampler *self,
         sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
                                         n_user);
       for (size_t i = 1; i <= n_user; i++)
-        addrs[i] = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
+        if (addrs[i] < SONDE_JIT_ADDRESS_BASE)
+          addrs[i]
+              = collect_address (self, process, addrs[i], i > 1, is_contested, record->time_ns);
     }
   n_addrs += 1 + n_user;
   if (marker != NULL)

@@ -2,6 +2,7 @@
 /* Turns a SAMPLE record into a recorded stack: unwinds it, replaces what is not to be shown. */
 #pragma once
 
+#include "daemon/capture/interpreter/interpreters.h"
 #include "daemon/capture/names/jit-names.h"
 #include "daemon/capture/names/sampled-addresses.h"
 #include "daemon/capture/perf/perf-decoder.h"
@@ -16,13 +17,15 @@ typedef struct SondeSampler SondeSampler;
 
 /* All borrowed, and outliving the sampler. @setup: with SONDE_SPEC_RAW addresses of the kernel stay
  * what they are, and get their names. @kallsyms: (transfer full) (nullable): without it all kernel
- * code is one leaf "[kernel]". @addresses: (nullable): not to be collected. */
+ * code is one leaf "[kernel]". @addresses: (nullable): not to be collected. @interpreters:
+ * (nullable): their programs are not shown. */
 SondeSampler *sonde_sampler_new (const SondeMessageSetup *setup,
                                  SondeProcessTable *processes,
                                  SondeUnwinder *unwinder,
                                  SondeKallsyms *kallsyms,
                                  SondeSampledAddresses *addresses,
                                  SondeJitNames *jit_names,
+                                 SondeInterpreters *interpreters,
                                  SondeRecorder *recorder,
                                  SondeTally *tally);
 void sonde_sampler_free (SondeSampler *self); /* accepts NULL */

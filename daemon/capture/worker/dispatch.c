@@ -36,6 +36,14 @@ may_wait (const SondeWorkerSession *self, gboolean pressed)
   return !pressed && sonde_stream_now_ns () < self->wait_until_ns;
 }
 
+/* Whatever became of it: what a walk told before it is its own. */
+static void
+end_sample (SondeWorkerSession *self, int cpu)
+{
+  if (self->interpreters != NULL)
+    sonde_interpreters_end_sample (self->interpreters, cpu);
+}
+
 static SondeRingsAnswer
 take_sample (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
 {
@@ -49,8 +57,11 @@ take_sample (SondeWorkerSession *self, const SondePerfRecord *record, gboolean p
       self->n_incomplete += !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
     }
 
+  if (process != NULL && self->interpreters != NULL)
+    sonde_interpreters_meet (self->interpreters, process);
   sonde_tally_sample_read (&self->tally);
   sonde_sampler_record (self->sampler, process, record);
+  end_sample (self, record->cpu);
 
   return SONDE_RINGS_TAKEN;
 }
@@ -124,6 +135,8 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
       sonde_rings_exec_seen (self->rings);
       sonde_counters_exec (self->counters, record->pid);
     }
+  if ((is_exec || is_exit) && self->interpreters != NULL)
+    sonde_interpreters_forget (self->interpreters, record->pid);
   sonde_tracker_follow (self->tracker, record);
   if (self->unheard != NULL)
     {
@@ -170,6 +183,8 @@ take_record (const struct perf_event_header *header,
     {
       sonde_tally_add (&self->tally, SONDE_STATISTIC_DUPLICATE,
                        record.type == SONDE_PERF_RECORD_SAMPLE);
+      if (record.type == SONDE_PERF_RECORD_SAMPLE)
+        end_sample (self, record.cpu);
       return SONDE_RINGS_TAKEN;
     }
 
@@ -177,6 +192,10 @@ take_record (const struct perf_event_header *header,
     {
     case SONDE_PERF_RECORD_SAMPLE:
       return take_sample (self, &record, pressed);
+    case SONDE_PERF_RECORD_WALK:
+      if (self->interpreters != NULL)
+        sonde_interpreters_take_walk (self->interpreters, &record);
+      break;
     case SONDE_PERF_RECORD_MAP:
     case SONDE_PERF_RECORD_COMM:
     case SONDE_PERF_RECORD_FORK:
@@ -246,7 +265,29 @@ sonde_dispatch_set_up (SondeWorkerSession *self)
 
   self->decoder.sample_type = self->setup.sample_type;
   self->decoder.regs_user = self->setup.sample_regs_user;
+  self->walk_ids = g_array_new (FALSE, FALSE, sizeof (uint64_t));
   self->rings = sonde_rings_new (&self->setup, &handler, self);
+}
+
+static int
+compare_ids (gconstpointer first, gconstpointer second)
+{
+  uint64_t a = *(const uint64_t *) first;
+  uint64_t b = *(const uint64_t *) second;
+
+  return (a > b) - (a < b);
+}
+
+gboolean
+sonde_dispatch_add_walks (SondeWorkerSession *self, uint64_t id)
+{
+  if (self->walk_ids->len >= SONDE_MESSAGE_MAX_RINGS)
+    return FALSE;
+  g_array_append_val (self->walk_ids, id);
+  g_array_sort (self->walk_ids, compare_ids);
+  self->decoder.walk_ids = (const uint64_t *) (const void *) self->walk_ids->data;
+  self->decoder.n_walk_ids = self->walk_ids->len;
+  return TRUE;
 }
 
 SondeRingsState
@@ -355,6 +396,7 @@ sonde_dispatch_sum (const SondeWorkerSession *self, guint64 values[SONDE_N_STATI
     values[i] = tally.values[i];
   sonde_recorder_sum (self->recorder, values);
   values[SONDE_STATISTIC_LATE] = sonde_rings_n_late (self->rings);
+  values[SONDE_STATISTIC_WALKS_LOST] = sonde_rings_n_walks_lost (self->rings);
   values[SONDE_STATISTIC_RING_BYTES] = sonde_rings_size (self->rings);
   values[SONDE_STATISTIC_PROCESSES] = sonde_process_table_n_processes (self->processes);
   values[SONDE_STATISTIC_MODULES] = sonde_module_store_n_modules (self->modules);

@@ -10,6 +10,9 @@ gboolean sonde_dispatch_supports (const SondeMessageSetup *setup, const char **w
 /* Makes the decoder and the rings, of which all records come here. */
 void sonde_dispatch_set_up (SondeWorkerSession *self);
 
+/* @id: of an event by which walks of interpreters come. FALSE: there are too many */
+gboolean sonde_dispatch_add_walks (SondeWorkerSession *self, uint64_t id);
+
 /* Reads a slice of new files and hands a bounded number of records on; while the session drains
  * whatever their age, and waits for answers end at its wait_until_ns. */
 SondeRingsState sonde_dispatch_run (SondeWorkerSession *self);

@@ -72,6 +72,16 @@ ask_counters (gint32 pid, gpointer user_data)
          && sonde_channel_send (self->link, &message, sizeof message, NULL, 0, NULL);
 }
 
+static gboolean
+send_interpreter (SondeMessageInterpreter *message, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  message->header.type = SONDE_MESSAGE_INTERPRETER;
+  return self->link != NULL
+         && sonde_channel_send (self->link, message, sizeof *message, NULL, 0, NULL);
+}
+
 /* @message: the struct of @type, all but the header */
 static void
 tell (SondeWorkerSession *self, SondeMessageType type, gpointer message, gsize size_bytes)
@@ -507,6 +517,9 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
                            self->jit_names, hides_others, send_request, self);
   if (setup->asked.symbols)
     self->addresses = sonde_sampled_addresses_new (self->processes);
+  if (setup->asked.interpreters)
+    self->interpreters = sonde_interpreters_new (self->processes, self->recorder, &self->tally,
+                                                 send_interpreter, self);
   self->counters = sonde_counters_new (self->recorder, ask_counters, self);
   sonde_dispatch_set_up (self);
   describe (self, 0, 0);
@@ -571,6 +584,9 @@ handle_events (SondeWorkerSession *self, const Packet *packet)
   gboolean all = TRUE;
 
   for (unsigned i = 0; i < packet->n_fds && all; i++)
+    if (events->events[i].kind == SONDE_EVENT_WALKS)
+      all = sonde_dispatch_add_walks (self, events->events[i].id);
+  for (unsigned i = 0; i < packet->n_fds && all; i++)
     all = sonde_rings_add_event (self->rings, &events->events[i], sonde_steal_fd (&packet->fds[i]));
   if (!all)
     fail (self, EMFILE, "too many perf events");
@@ -598,9 +614,9 @@ start (SondeWorkerSession *self)
   self->unwinder = setup->asked.unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->sampler = sonde_sampler_new (setup, self->processes, self->unwinder,
-                                     g_steal_pointer (&self->kallsyms), self->addresses,
-                                     self->jit_names, self->recorder, &self->tally);
+  self->sampler = sonde_sampler_new (
+      setup, self->processes, self->unwinder, g_steal_pointer (&self->kallsyms), self->addresses,
+      self->jit_names, self->interpreters, self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
@@ -814,6 +830,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   g_source_destroy (self->drain);
   g_source_unref (self->drain);
   sonde_rings_free (self->rings);
+  g_clear_pointer (&self->walk_ids, g_array_unref);
   g_clear_handle_id (&self->clock_source, g_source_remove);
   sonde_clear_fd (&self->clock_fd);
   sonde_symbolizer_free (self->symbolizer);
@@ -823,6 +840,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
   sonde_jit_names_free (self->jit_names);
+  sonde_interpreters_free (self->interpreters);
   sonde_counters_free (self->counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);

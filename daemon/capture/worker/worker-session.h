@@ -6,6 +6,7 @@
 
 #include "daemon/base/channel.h"
 #include "daemon/capture/counters/counters.h"
+#include "daemon/capture/interpreter/interpreters.h"
 #include "daemon/capture/names/symbolizer.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/perf/rings.h"
@@ -69,6 +70,7 @@ typedef struct
   /* from SETUP on */
   SondeMessageSetup setup;
   SondePerfDecoder decoder;
+  GArray *walk_ids; /* uint64_t: of the decoder */
   SondeTally tally;
   SondeRings *rings;
   SondeModuleStore *modules;
@@ -79,6 +81,7 @@ typedef struct
   SondeTracker *tracker;
   SondeKallsyms *kallsyms;          /* until the start; NULL: not asked for, or not to be had */
   SondeSampledAddresses *addresses; /* NULL: they are not to be named */
+  SondeInterpreters *interpreters;  /* NULL: not asked for */
   SondeCounters *counters;
 
   /* from START on */

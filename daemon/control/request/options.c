@@ -674,6 +674,8 @@ static const SondeOptionRow rows[] = {
     .flags = LIMITED },
   { "duration", "t", AT (asked.duration_us), .max = SONDE_LIMIT_DURATION_US,
     .flags = FOR_POLKIT | LIMITED },
+  { "interpreters", "s", AT (asked.interpreters), .normal = TRUE,
+    .words = sonde_interpreters_names },
   { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = sonde_symbols_names },
   { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = sonde_memory_names },
   { "memory-interval", "t", AT (asked.memory_interval_bytes), .normal = 512 * 1024, .min = 1,

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The structs that a walk program shares with who loads it and who reads what it writes. */
+#pragma once
+
+#include <stdint.h>
+
+/**
+ * SECTION: walk
+ *
+ * At each sample of a program that interprets another one, a BPF program reads the interpreter's
+ * own list of frames and writes it into the session's ring as one record, directly before that of
+ * the sample. What a function is called is written before the first walk that has it, as a record
+ * of its own.
+ *
+ * A worker computes from the files of a process where that list is (SondeWalkPlace); the broker
+ * checks the numbers and gives them to the program. All of what comes back is of the profiled
+ * program, and may be anything.
+ *
+ * Source: docs/protocol.md, "Walks of interpreters"
+ */
+#define SONDE_WALK_MAX_FRAMES  256  /* of a walk, newest first; a power of two */
+#define SONDE_WALK_MAX_CODES   8    /* that a walk tells of; the others at the next one */
+#define SONDE_WALK_TEXT_BYTES  256  /* of a name or a path; what is longer is cut */
+#define SONDE_WALK_LINES_BYTES 4096 /* of a line table; what is longer is cut */
+#define SONDE_WALK_FRAME_BYTES 128  /* of the interpreter's frame, the part that has the fields */
+#define SONDE_WALK_MAX_OFFSET  4096 /* of a field in a struct of the interpreter; exclusive */
+
+typedef enum
+{
+  SONDE_WALK_NONE = 0,   /* the process is no interpreter (any more) */
+  SONDE_WALK_PYTHON = 1, /* CPython 3.8 to 3.14 */
+  SONDE_N_WALK_KINDS,
+} SondeWalkKind;
+
+/* By what an interpreter tells that a native function of it begins with a frame. */
+typedef enum
+{
+  SONDE_WALK_ENTRY_ALWAYS = 0, /* each frame has a native one of its own */
+  SONDE_WALK_ENTRY_FLAG = 1,   /* a byte that is not zero: the oldest frame of a native one */
+  SONDE_WALK_ENTRY_SHIM = 2,   /* a byte of 3 or more: a frame behind it, which is no function */
+  SONDE_N_WALK_ENTRIES,
+} SondeWalkEntry;
+
+/* Offsets in bytes, in structs of the interpreter but where it says otherwise. */
+typedef struct
+{
+  /* glibc's struct pthread and its table of thread-specific data */
+  uint32_t thread_data;       /* in struct pthread: the pointers to blocks of 32 keys */
+  uint32_t thread_data_size;  /* of one key; the first block is right before those pointers */
+  uint32_t thread_data_value; /* in one key */
+  /* the state of a thread */
+  uint32_t state_frame;  /* the newest frame; or what points to it, see is_indirect */
+  uint32_t holder_frame; /* in what that points to */
+  uint32_t is_indirect;  /* boolean */
+  uint32_t frame_size;   /* that are read of a frame; at most SONDE_WALK_FRAME_BYTES */
+  uint32_t frame_code;   /* here and below: of a frame, within frame_size */
+  uint32_t frame_caller;
+  uint32_t frame_at;    /* the instruction */
+  uint32_t is_at_index; /* boolean: it is a number of 4 bytes, else an address */
+  uint32_t frame_entry;
+  uint32_t entry;          /* SondeWalkEntry */
+  uint32_t is_code_tagged; /* boolean: the three lowest bits are no part of the address */
+  uint32_t code_line;      /* here and below: of a code object */
+  uint32_t code_file;
+  uint32_t code_name;
+  uint32_t code_lines;
+  uint32_t text_length; /* here and below: of a string */
+  uint32_t text_hash;
+  uint32_t text_state;
+  uint32_t text_ascii; /* its bytes, if they are that */
+  uint32_t text_other; /* its characters of 1, 2 or 4 bytes, else */
+  uint32_t state_chunk; /* of the state of a thread: memory that has most frames; 0: there is none */
+} SondeWalkLayout;
+
+/* Addresses in the process. */
+typedef struct
+{
+  uint64_t generation; /* the worker's number of this; each walk repeats it */
+  uint64_t key;        /* a word that says whether there is one, then the key of thread states */
+  uint64_t code_type;  /* of what a code object is */
+  uint64_t text_type;  /* of what a string is */
+  SondeWalkLayout layout;
+} SondeWalkPlace;
+
+/* Of processes, as stat() has its file. */
+typedef struct
+{
+  uint64_t device;
+  uint64_t inode;
+} SondeWalkNamespace;
+
+typedef enum
+{
+  SONDE_WALK_RECORD_FRAMES = 1, /* SondeWalkRecord */
+  SONDE_WALK_RECORD_CODE = 2,   /* SondeWalkCode */
+} SondeWalkRecordKind;
+
+enum
+{
+  SONDE_WALK_TORN = 1 << 0, /* ends where something could not be read, or was no code */
+  SONDE_WALK_DEEP = 1 << 1, /* there are more frames than it has room for */
+};
+
+typedef struct
+{
+  uint64_t code; /* address; 0: no function */
+  uint32_t at;   /* the instruction less the code object; or its number, see is_at_index */
+  uint8_t entry; /* the byte as it is; 1 where there is none */
+  uint8_t padding[3];
+} SondeWalkFrame;
+
+typedef struct
+{
+  uint32_t kind; /* SONDE_WALK_RECORD_FRAMES */
+  uint32_t flags;
+  uint64_t generation;
+  uint64_t ip; /* of the sample that follows */
+  uint32_t pid;
+  uint32_t tid;
+  uint32_t n_frames;
+  uint32_t padding;
+  SondeWalkFrame frames[SONDE_WALK_MAX_FRAMES]; /* as many as there are, newest first */
+} SondeWalkRecord;
+
+/* Characters of a string, as many as fit. */
+typedef struct
+{
+  uint32_t size_bytes;
+  uint32_t width; /* bytes of a character: 1 (Latin-1), 2, 4; 0: it could not be read */
+} SondeWalkText;
+
+typedef struct
+{
+  uint32_t kind; /* SONDE_WALK_RECORD_CODE */
+  uint32_t pid;
+  uint64_t generation;
+  uint64_t code; /* address */
+  uint32_t first_line;
+  uint32_t lines_bytes;
+  SondeWalkText name;
+  SondeWalkText file;
+  uint8_t name_bytes[SONDE_WALK_TEXT_BYTES];
+  uint8_t file_bytes[SONDE_WALK_TEXT_BYTES];
+  uint8_t lines[SONDE_WALK_LINES_BYTES]; /* as many as there are */
+} SondeWalkCode;
+
+_Static_assert(sizeof (SondeWalkLayout) == 96, "walk layout");
+_Static_assert(sizeof (SondeWalkPlace) == 128, "walk place");
+_Static_assert(sizeof (SondeWalkFrame) == 16, "walk frame");
+_Static_assert(__builtin_offsetof(SondeWalkRecord, frames) == 40, "walk record");
+_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 48, "walk code");

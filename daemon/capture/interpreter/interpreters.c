@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "daemon/capture/interpreter/interpreters.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/capture/interpreter/code-table.h"
+#include "daemon/capture/interpreter/mixed-stack.h"
+#include "daemon/capture/interpreter/python-finder.h"
+#include "daemon/capture/interpreter/walk-pairs.h"
+
+#define MAX_PROCESSES SONDE_PROCESS_TABLE_MAX_PROCESSES
+#define UNNAMED       "[unnamed function]"
+#define APART         "[interpreter]"
+
+/* What a file is, by the number of its module. */
+typedef enum
+{
+  FILE_OTHER,
+  FILE_PYTHON,
+  FILE_LIBC,
+} FileKind;
+
+typedef struct
+{
+  FileKind kind;
+  SondePython python;
+  SondeWalkLayout threads; /* of LIBC */
+} KnownFile;
+
+typedef struct
+{
+  uint64_t generation; /* of the process, see sonde_process_generation() */
+  uint64_t serial;     /* of its mappings, when they were looked at */
+  uint64_t place;      /* generation of the walk's place; 0: it is not walked */
+  const KnownFile *python;
+  const KnownFile *libc;
+  uint64_t bias; /* of python */
+  uint64_t evaluators[SONDE_PYTHON_MAX_EVALUATORS][2];
+} KnownProcess;
+
+struct SondeInterpreters
+{
+  SondeProcessTable *processes;
+  SondeRecorder *recorder;
+  SondeTally *tally;
+  SondeInterpretersSend send;
+  gpointer user_data;
+  GHashTable *files; /* number of a module → KnownFile */
+  GHashTable *known; /* pid → KnownProcess */
+  SondeCodeTable *codes;
+  SondeWalkPairs *pairs;
+  uint64_t last_place;
+  gboolean has_told_full;
+  uint64_t names[SONDE_WALK_MAX_FRAMES];
+  uint64_t merged[SONDE_INTERPRETERS_MAX_DEPTH];
+};
+
+/* Of what closes itself, names stop as mappings do. */
+static gboolean
+is_shut (const SondeProcess *process)
+{
+  return sonde_process_flag (process, SONDE_PROCESS_FLAG_CLOSED | SONDE_PROCESS_FLAG_HIDDEN);
+}
+
+static void
+take_code (const SondeWalkCode *code, gpointer user_data)
+{
+  SondeInterpreters *self = user_data;
+  const KnownProcess *known
+      = g_hash_table_lookup (self->known, GINT_TO_POINTER ((int32_t) code->pid));
+  const SondeProcess *process
+      = known != NULL ? sonde_process_table_find (self->processes, (int32_t) code->pid) : NULL;
+
+  if (process == NULL || is_shut (process) || known->place != code->generation)
+    return;
+  if (sonde_code_table_add (self->codes, code) || self->has_told_full)
+    return;
+  self->has_told_full = TRUE;
+  sonde_recorder_warn (self->recorder, "There are too many functions of interpreted programs: new "
+                                       "ones have no name");
+}
+
+SondeInterpreters *
+sonde_interpreters_new (SondeProcessTable *processes,
+                        SondeRecorder *recorder,
+                        SondeTally *tally,
+                        SondeInterpretersSend send,
+                        gpointer user_data)
+{
+  SondeInterpreters *self = g_new0 (SondeInterpreters, 1);
+
+  self->processes = processes;
+  self->recorder = recorder;
+  self->tally = tally;
+  self->send = send;
+  self->user_data = user_data;
+  self->files = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->known = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  self->codes = sonde_code_table_new ();
+  self->pairs = sonde_walk_pairs_new (take_code, self);
+  return self;
+}
+
+void
+sonde_interpreters_free (SondeInterpreters *self)
+{
+  if (self == NULL)
+    return;
+  sonde_walk_pairs_free (self->pairs);
+  sonde_code_table_free (self->codes);
+  g_hash_table_unref (self->known);
+  g_hash_table_unref (self->files);
+  g_free (self);
+}
+
+/* --- files --- */
+
+static void
+tell_unknown (SondeInterpreters *self, const char *file_name, const char *why)
+{
+  g_autofree char *text = g_strdup_printf (
+      "Functions of Python programs are not shown where %s runs them: %s", file_name, why);
+
+  sonde_recorder_warn (self->recorder, text);
+}
+
+/* The evaluating function is large: a compiler may have split it. */
+static void
+add_parts (SondePython *python, const SondeUnwindModule *module)
+{
+  uint64_t begin = python->evaluators[0][0];
+  uint64_t end;
+
+  while (python->n_evaluators < SONDE_PYTHON_MAX_EVALUATORS
+         && sonde_module_find_part (module, begin, &begin, &end))
+    {
+      python->evaluators[python->n_evaluators][0] = begin;
+      python->evaluators[python->n_evaluators++][1] = end;
+    }
+}
+
+/* Each file is read once. */
+static const KnownFile *
+know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
+{
+  gpointer number = GUINT_TO_POINTER (sonde_module_id (mapping->module));
+  KnownFile *file = g_hash_table_lookup (self->files, number);
+  const char *slash = strrchr (mapping->path, '/');
+  const char *name = slash != NULL ? slash + 1 : mapping->path;
+  int fd = sonde_module_fd (mapping->module);
+  const char *why = NULL;
+  int result;
+
+  if (file != NULL)
+    return file;
+  file = g_new0 (KnownFile, 1);
+  g_hash_table_insert (self->files, number, file);
+  if (fd >= 0 && sonde_python_has_name (name))
+    {
+      result = sonde_python_find (fd, name, &file->python, &why);
+      file->kind = result == 0 ? FILE_PYTHON : FILE_OTHER;
+      if (result == 0)
+        add_parts (&file->python, mapping->module);
+      if (result == -ENOTSUP)
+        tell_unknown (self, name, why);
+    }
+  else if (fd >= 0 && sonde_python_has_name_of_libc (name))
+    file->kind = sonde_python_find_threads (fd, &file->threads) == 0 ? FILE_LIBC : FILE_OTHER;
+  return file;
+}
+
+/* --- processes --- */
+
+static void
+stop_walk (SondeInterpreters *self, int32_t pid, KnownProcess *known)
+{
+  SondeMessageInterpreter message = { .pid = pid, .kind = SONDE_WALK_NONE };
+
+  if (known->place != 0)
+    self->send (&message, self->user_data);
+  known->place = 0;
+}
+
+static void
+start_walk (SondeInterpreters *self,
+            SondeProcess *process,
+            KnownProcess *known,
+            const SondeProcessMapping *mapping)
+{
+  const SondePython *python = &known->python->python;
+  const SondeWalkLayout *threads = &known->libc->threads;
+  SondeMessageInterpreter message = {
+    .pid = sonde_process_pid (process),
+    .kind = SONDE_WALK_PYTHON,
+    .start_ticks = sonde_process_start_ticks (process),
+    .start = mapping->start,
+    .offset = mapping->offset,
+    .inode = mapping->file.inode,
+    .dev_major = mapping->file.dev_major,
+    .dev_minor = mapping->file.dev_minor,
+    .place = { .generation = ++self->last_place,
+               .key = python->key + mapping->bias,
+               .code_type = python->code_type + mapping->bias,
+               .text_type = python->text_type + mapping->bias,
+               .layout = python->layout },
+  };
+
+  message.place.layout.thread_data = threads->thread_data;
+  message.place.layout.thread_data_size = threads->thread_data_size;
+  message.place.layout.thread_data_value = threads->thread_data_value;
+  known->place = message.place.generation;
+  known->bias = mapping->bias;
+  for (size_t i = 0; i < python->n_evaluators; i++)
+    for (size_t end = 0; end < 2; end++)
+      known->evaluators[i][end] = python->evaluators[i][end] + mapping->bias;
+  sonde_code_table_forget (self->codes, message.pid);
+  self->send (&message, self->user_data);
+}
+
+/* Whether its mappings have an interpreter, and the same one. */
+static void
+look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
+{
+  size_t n_mappings = 0;
+  const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
+  const SondeProcessMapping *found = NULL;
+  const KnownFile *python = NULL;
+  const KnownFile *libc = NULL;
+
+  for (size_t i = 0; i < n_mappings; i++)
+    {
+      const KnownFile *file = mappings[i].module != NULL ? know_file (self, &mappings[i]) : NULL;
+
+      if (file != NULL && file->kind == FILE_PYTHON && python == NULL)
+        {
+          python = file;
+          found = &mappings[i];
+        }
+      else if (file != NULL && file->kind == FILE_LIBC)
+        libc = file;
+    }
+  if (known->place != 0 && python == known->python && libc == known->libc
+      && found->bias == known->bias)
+    return;
+  known->python = python;
+  known->libc = libc;
+  if (python == NULL || libc == NULL)
+    stop_walk (self, sonde_process_pid (process), known);
+  else
+    start_walk (self, process, known, found);
+}
+
+void
+sonde_interpreters_meet (SondeInterpreters *self, SondeProcess *process)
+{
+  gpointer pid = GINT_TO_POINTER (sonde_process_pid (process));
+  KnownProcess *known = g_hash_table_lookup (self->known, pid);
+  uint64_t serial = sonde_process_resolve_modules (self->processes, process);
+
+  if (known != NULL && known->generation == sonde_process_generation (process)
+      && known->serial == serial)
+    return;
+  if (is_shut (process))
+    return;
+  if (known == NULL && g_hash_table_size (self->known) >= MAX_PROCESSES)
+    return;
+  if (known == NULL)
+    {
+      known = g_new0 (KnownProcess, 1);
+      g_hash_table_insert (self->known, pid, known);
+    }
+  if (known->generation != sonde_process_generation (process))
+    *known = (KnownProcess){ .generation = sonde_process_generation (process) };
+  known->serial = serial;
+  look_at (self, process, known);
+}
+
+void
+sonde_interpreters_forget (SondeInterpreters *self, int32_t pid)
+{
+  KnownProcess *known = g_hash_table_lookup (self->known, GINT_TO_POINTER (pid));
+
+  if (known == NULL)
+    return;
+  stop_walk (self, pid, known);
+  sonde_code_table_forget (self->codes, pid);
+  g_hash_table_remove (self->known, GINT_TO_POINTER (pid));
+}
+
+/* --- walks --- */
+
+void
+sonde_interpreters_take_walk (SondeInterpreters *self, const SondePerfRecord *record)
+{
+  guint64 n_before = sonde_walk_pairs_n_unpaired (self->pairs);
+
+  sonde_walk_pairs_add (self->pairs, record->cpu, record->walk.bytes, record->walk.size_bytes);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNPAIRED,
+                   sonde_walk_pairs_n_unpaired (self->pairs) - n_before);
+}
+
+void
+sonde_interpreters_end_sample (SondeInterpreters *self, int cpu)
+{
+  guint64 n_before = sonde_walk_pairs_n_unpaired (self->pairs);
+
+  sonde_walk_pairs_end (self->pairs, cpu);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNPAIRED,
+                   sonde_walk_pairs_n_unpaired (self->pairs) - n_before);
+}
+
+/* Bytes of code before the instruction. */
+static int64_t
+instruction_of (const SondePython *python, const SondeWalkFrame *frame)
+{
+  return python->first_instruction != 0
+             ? (int64_t) (int32_t) frame->at - (int64_t) python->first_instruction
+             : (int64_t) (int32_t) frame->at * python->instruction_bytes;
+}
+
+/* The address that stands for a frame; 0: for none */
+static uint64_t
+name_frame (SondeInterpreters *self,
+            const SondePython *python,
+            const SondePerfRecord *sample,
+            const SondeWalkFrame *frame,
+            gboolean *is_unnamed)
+{
+  SondeCode *code;
+  SondeCodePlace *place;
+  g_autofree char *text = NULL;
+
+  if (frame->code == 0)
+    return 0;
+  code = sonde_code_table_find (self->codes, sample->pid, frame->code);
+  if (code == NULL)
+    {
+      *is_unnamed = TRUE;
+      return sonde_recorder_name (self->recorder, UNNAMED, sample->time_ns);
+    }
+  place = &code->recent[frame->at >> 1 & (SONDE_CODE_RECENT - 1)];
+  if (!place->is_set || place->at != frame->at)
+    {
+      text = sonde_code_describe (code, python->lines, instruction_of (python, frame));
+      *place = (SondeCodePlace){ .at = frame->at,
+                                 .is_set = TRUE,
+                                 .made_up
+                                 = sonde_recorder_name (self->recorder, text, sample->time_ns) };
+    }
+  return place->made_up;
+}
+
+size_t
+sonde_interpreters_merge (SondeInterpreters *self,
+                          SondeProcess *process,
+                          const SondePerfRecord *sample,
+                          uint64_t *addrs,
+                          size_t n_addrs,
+                          gboolean is_complete)
+{
+  const SondeWalkRecord *walk = sonde_walk_pairs_find (self->pairs, sample);
+  const KnownProcess *known = g_hash_table_lookup (self->known, GINT_TO_POINTER (sample->pid));
+  gboolean is_unnamed = FALSE;
+  SondeMixedStack stack;
+  SondeMixedResult result;
+  size_t n_merged;
+
+  if (walk == NULL || known == NULL || known->place == 0 || walk->generation != known->place
+      || known->generation != sonde_process_generation (process) || is_shut (process))
+    return n_addrs;
+  for (uint32_t i = 0; i < walk->n_frames; i++)
+    self->names[i]
+        = name_frame (self, &known->python->python, sample, &walk->frames[i], &is_unnamed);
+  stack = (SondeMixedStack){
+    .addrs = addrs,
+    .n_addrs = n_addrs,
+    .is_complete = is_complete,
+    .evaluators = known->evaluators,
+    .n_evaluators = known->python->python.n_evaluators,
+    .frames = walk->frames,
+    .names = self->names,
+    .n_frames = walk->n_frames,
+    .flags = walk->flags,
+    .entry = (SondeWalkEntry) known->python->python.layout.entry,
+    .apart = sonde_recorder_name (self->recorder, APART, sample->time_ns),
+  };
+  result = sonde_mixed_stack_merge (&stack, self->merged, G_N_ELEMENTS (self->merged), &n_merged);
+  memcpy (addrs, self->merged, n_merged * sizeof addrs[0]);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS, 1);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_TORN, (walk->flags & SONDE_WALK_TORN) != 0);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_APART, result == SONDE_MIXED_APART);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNNAMED, is_unnamed);
+  return n_merged;
+}

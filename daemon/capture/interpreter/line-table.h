@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Decodes the line tables of CPython's code objects. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum
+{
+  SONDE_LINE_TABLE_PAIRS,     /* 3.8, 3.9: co_lnotab */
+  SONDE_LINE_TABLE_RANGES,    /* 3.10: co_linetable */
+  SONDE_LINE_TABLE_LOCATIONS, /* 3.11 and later: the location table */
+} SondeLineTableKind;
+
+/**
+ * sonde_line_table_find:
+ * @bytes: hostile; may have been cut
+ * @at: bytes of code before the instruction; negative: before the first
+ *
+ * Returns: its line; @first_line if the table does not tell, 0 if it says that there is none
+ * Source: Objects/lnotab_notes.txt and Objects/locations.md of CPython
+ */
+uint32_t sonde_line_table_find (SondeLineTableKind kind,
+                                const uint8_t *bytes,
+                                size_t size_bytes,
+                                uint32_t first_line,
+                                int64_t at);

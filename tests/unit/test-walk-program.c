@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The BPF program that walks interpreters, as the kernel of this machine takes it. */
+#include "config.h"
+
+#include "daemon/broker/walk-program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "daemon/capture/interpreter/python-finder.h"
+#include "daemon/capture/interpreter/walk-pairs.h"
+#include "daemon/broker/rights.h"
+
+/* NULL: skipped */
+static SondeWalkProgram *
+program_new (void)
+{
+  g_autofree char *why = NULL;
+  SondeWalkProgram *program = sonde_walk_program_new (&why);
+
+  if (program != NULL)
+    return program;
+  g_assert_nonnull (why);
+  if (HAVE_WALK_PROGRAM && getuid () == 0)
+    g_test_message ("%s", why);
+  g_test_skip (why);
+  return NULL;
+}
+
+static int
+open_event (guint64 config, guint64 sample_type)
+{
+  struct perf_event_attr attr = { .size = sizeof attr,
+                                  .type = PERF_TYPE_SOFTWARE,
+                                  .config = config,
+                                  .sample_period = 1000000,
+                                  .sample_type = sample_type,
+                                  .disabled = 1 };
+
+  return (int) syscall (SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* --- cases --- */
+
+static void
+runs_at_one_event_once (void)
+{
+  g_autoptr (SondeWalkProgram) program = program_new ();
+  sonde_autofd int clock_fd = -1;
+  sonde_autofd int output_fd = -1;
+
+  if (program == NULL)
+    return;
+  clock_fd = open_event (PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_IP);
+  output_fd = open_event (PERF_COUNT_SW_BPF_OUTPUT, PERF_SAMPLE_RAW);
+  if (clock_fd < 0 || output_fd < 0)
+    {
+      g_test_skip ("needs the right to events of whole processors");
+      return;
+    }
+  g_assert_cmpint (sonde_walk_program_set_output (program, 0, output_fd), ==, 0);
+  g_assert_cmpint (sonde_walk_program_attach (program, clock_fd), ==, 0);
+  g_assert_cmpint (sonde_walk_program_attach (program, clock_fd), ==, -EEXIST);
+}
+
+static void
+takes_outputs_of_its_kind_alone (void)
+{
+  g_autoptr (SondeWalkProgram) program = program_new ();
+
+  if (program == NULL)
+    return;
+  g_assert_cmpint (sonde_walk_program_set_output (program, 0, STDIN_FILENO), <, 0);
+  g_assert_cmpint (sonde_walk_program_set_output (program, -1, STDIN_FILENO), <, 0);
+}
+
+static void
+is_told_of_more_processes_than_it_has_room_for (void)
+{
+  g_autoptr (SondeWalkProgram) program = program_new ();
+  SondeWalkPlace place = { .generation = 1 };
+
+  if (program == NULL)
+    return;
+  for (pid_t pid = 1; pid <= 5000; pid++)
+    g_assert_cmpint (sonde_walk_program_set_place (program, pid, &place), ==, 0);
+  for (pid_t pid = 1; pid <= 5000; pid++)
+    g_assert_cmpint (sonde_walk_program_set_place (program, pid, NULL), ==, 0);
+}
+
+/* In a process of its own: what is given up does not come back. */
+static void
+says_why_there_is_none (void)
+{
+  pid_t pid = fork ();
+  int status;
+
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    {
+      cap_t none = cap_init ();
+      char *why = NULL;
+
+      /* Where everybody may load programs there is nothing to be refused. */
+      _exit (cap_set_proc (none) == 0 && sonde_walk_program_new (&why) == NULL && why != NULL
+                     && why[0] != '\0'
+                 ? EXIT_SUCCESS
+                 : EXIT_FAILURE);
+    }
+  g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
+  g_assert_cmpint (status, ==, 0);
+}
+
+/* As a broker does. */
+static void
+load_by_what_a_broker_has (void)
+{
+  g_autofree char *why = NULL;
+  SondeWalkProgram *program;
+
+  if (!sonde_capabilities_init (NULL) || !sonde_broker_calls_enforce (STDERR_FILENO, NULL))
+    _exit (EXIT_FAILURE);
+  program = sonde_walk_program_new (&why);
+  _exit (program != NULL ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static void
+needs_two_capabilities_and_the_calls_of_a_broker (void)
+{
+  g_autoptr (SondeWalkProgram) program = program_new ();
+  pid_t pid;
+  int status;
+
+  if (program == NULL)
+    return;
+  pid = fork ();
+  g_assert_cmpint (pid, >=, 0);
+  if (pid == 0)
+    load_by_what_a_broker_has ();
+  g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
+  g_assert_cmpint (status, ==, 0);
+}
+
+/* --- an interpreter of our own --- */
+
+#define RING_PAGES 64 /* a power of two */
+#define RUN_MS     300
+#define N_FRAMES   3
+
+typedef struct
+{
+  uint64_t references;
+  const void *type;
+  uint64_t length;
+  uint64_t hash;
+  uint32_t state;
+  char ascii[60];
+} FakeText;
+
+typedef struct
+{
+  uint64_t references;
+  const void *type;
+  uint64_t length;
+  uint8_t bytes[48]; /* from byte 32 on, as CPython's */
+} FakeLines;
+
+typedef struct
+{
+  uint64_t references;
+  const void *type;
+  uint32_t line;
+  const FakeText *file;
+  const FakeText *name;
+  const void *lines;
+} FakeCode;
+
+typedef struct FakeFrame
+{
+  const struct FakeFrame *caller;
+  const void *code;
+  const uint8_t *at;
+  uint8_t entry;
+} FakeFrame;
+
+typedef struct
+{
+  const FakeFrame *frame;
+} FakeState;
+
+static char code_type[8];
+static char text_type[8];
+
+typedef struct
+{
+  uint32_t key[2]; /* it is there; which it is */
+  pthread_key_t made;
+  FakeText texts[N_FRAMES + 1];
+  FakeLines lines;
+  FakeCode codes[N_FRAMES];
+  FakeFrame frames[N_FRAMES];
+  FakeState state;
+  SondeWalkPlace place;
+} FakeInterpreter;
+
+static void
+fake_text (FakeText *text, const char *characters)
+{
+  *text = (FakeText){ .type = text_type,
+                      .length = strlen (characters),
+                      .hash = strlen (characters),
+                      .state = 1 << 2 | 1 << 5 | 1 << 6 };
+  g_strlcpy (text->ascii, characters, sizeof text->ascii);
+}
+
+/* What it runs: "f2", which "f1" called, which "f0" did. FALSE: skipped */
+static gboolean
+fake_init (FakeInterpreter *self)
+{
+  sonde_autofd int libc_fd = open ("/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
+
+  *self = (FakeInterpreter){ .place = { .generation = 5,
+                                        .key = (guintptr) self->key,
+                                        .code_type = (guintptr) code_type,
+                                        .text_type = (guintptr) text_type,
+                                        .layout = { .state_frame = offsetof (FakeState, frame),
+                                                    .frame_size = sizeof (FakeFrame),
+                                                    .frame_code = offsetof (FakeFrame, code),
+                                                    .frame_caller = offsetof (FakeFrame, caller),
+                                                    .frame_at = offsetof (FakeFrame, at),
+                                                    .frame_entry = offsetof (FakeFrame, entry),
+                                                    .entry = SONDE_WALK_ENTRY_FLAG,
+                                                    .code_line = offsetof (FakeCode, line),
+                                                    .code_file = offsetof (FakeCode, file),
+                                                    .code_name = offsetof (FakeCode, name),
+                                                    .code_lines = offsetof (FakeCode, lines),
+                                                    .text_length = offsetof (FakeText, length),
+                                                    .text_hash = offsetof (FakeText, hash),
+                                                    .text_state = offsetof (FakeText, state),
+                                                    .text_ascii = offsetof (FakeText, ascii),
+                                                    .text_other = offsetof (FakeText, ascii) } } };
+  if (libc_fd < 0 || sonde_python_find_threads (libc_fd, &self->place.layout) < 0)
+    {
+      g_test_skip ("the C library does not tell how it keeps data of threads");
+      return FALSE;
+    }
+  fake_text (&self->texts[N_FRAMES], "/srv/prog.py");
+  self->lines = (FakeLines){ .length = 5 };
+  for (guint i = 0; i < N_FRAMES; i++)
+    {
+      const char name[] = { 'f', (char) ('0' + i), '\0' };
+
+      fake_text (&self->texts[i], name);
+      self->codes[i] = (FakeCode){ .type = code_type,
+                                   .line = 10 + i,
+                                   .file = &self->texts[N_FRAMES],
+                                   .name = &self->texts[i],
+                                   .lines = &self->lines };
+      self->frames[i] = (FakeFrame){ .caller = i > 0 ? &self->frames[i - 1] : NULL,
+                                     .code = &self->codes[i],
+                                     .at = (const uint8_t *) &self->codes[i] + 200 + i,
+                                     .entry = i == 0 };
+    }
+  self->state.frame = &self->frames[N_FRAMES - 1];
+  g_assert_cmpint (pthread_key_create (&self->made, NULL), ==, 0);
+  g_assert_cmpint (pthread_setspecific (self->made, &self->state), ==, 0);
+  self->key[0] = 1;
+  self->key[1] = self->made;
+  return TRUE;
+}
+
+static void
+fake_clear (FakeInterpreter *self)
+{
+  pthread_key_delete (self->made);
+}
+
+/* --- this thread, sampled on one processor --- */
+
+typedef struct
+{
+  SondeWalkProgram *program;
+  int clock_fd;
+  int output_fd;
+  uint8_t *ring; /* its head in the first page */
+  gsize ring_bytes;
+  GArray *codes; /* SondeWalkCode */
+  GArray *walks; /* SondeWalkRecord */
+  guint n_strange;
+} Sampled;
+
+static gboolean
+sampled_init (Sampled *self)
+{
+  gsize page_bytes = (gsize) sysconf (_SC_PAGESIZE);
+  cpu_set_t cpus;
+
+  *self = (Sampled){ .program = program_new (), .clock_fd = -1, .output_fd = -1 };
+  if (self->program == NULL)
+    return FALSE;
+  CPU_ZERO (&cpus);
+  CPU_SET (0, &cpus);
+  self->clock_fd = open_event (PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_IP);
+  self->output_fd = open_event (PERF_COUNT_SW_BPF_OUTPUT, PERF_SAMPLE_RAW);
+  if (self->clock_fd < 0 || self->output_fd < 0 || sched_setaffinity (0, sizeof cpus, &cpus) < 0)
+    {
+      g_test_skip ("needs the right to events of whole processors");
+      return FALSE;
+    }
+  self->ring_bytes = (1 + RING_PAGES) * page_bytes;
+  self->ring
+      = mmap (NULL, self->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->output_fd, 0);
+  g_assert_true (self->ring != MAP_FAILED);
+  g_assert_cmpint (sonde_walk_program_set_output (self->program, 0, self->output_fd), ==, 0);
+  g_assert_cmpint (sonde_walk_program_attach (self->program, self->clock_fd), ==, 0);
+  g_assert_cmpint (ioctl (self->output_fd, PERF_EVENT_IOC_ENABLE, 0), ==, 0);
+  g_assert_cmpint (ioctl (self->clock_fd, PERF_EVENT_IOC_ENABLE, 0), ==, 0);
+  self->codes = g_array_new (FALSE, FALSE, sizeof (SondeWalkCode));
+  self->walks = g_array_new (FALSE, FALSE, sizeof (SondeWalkRecord));
+  return TRUE;
+}
+
+static void
+sampled_clear (Sampled *self)
+{
+  cpu_set_t cpus;
+
+  memset (&cpus, 0xff, sizeof cpus);
+  sched_setaffinity (0, sizeof cpus, &cpus);
+  if (self->ring != NULL)
+    munmap (self->ring, self->ring_bytes);
+  sonde_clear_fd (&self->clock_fd);
+  sonde_clear_fd (&self->output_fd);
+  g_clear_pointer (&self->codes, g_array_unref);
+  g_clear_pointer (&self->walks, g_array_unref);
+  g_clear_pointer (&self->program, sonde_walk_program_free);
+}
+
+static void
+take_raw (Sampled *self, const uint8_t *bytes, uint32_t size_bytes)
+{
+  SondeWalkCode code;
+  SondeWalkRecord walk;
+
+  if (sonde_walk_code_parse (bytes, size_bytes, &code))
+    g_array_append_val (self->codes, code);
+  else if (sonde_walk_record_parse (bytes, size_bytes, &walk))
+    g_array_append_val (self->walks, walk);
+  else
+    self->n_strange++;
+}
+
+/* All that was written: of PERF_SAMPLE_RAW each record is a header, a size, and the bytes. */
+static void
+sampled_read (Sampled *self)
+{
+  struct perf_event_mmap_page *head = (gpointer) self->ring;
+  const uint8_t *data = self->ring + head->data_offset;
+  uint64_t end = __atomic_load_n (&head->data_head, __ATOMIC_ACQUIRE);
+  uint64_t at = head->data_tail;
+  g_autofree uint8_t *whole = g_malloc (G_MAXUINT16);
+
+  while (at < end)
+    {
+      struct perf_event_header header;
+      uint32_t size_bytes;
+
+      for (gsize i = 0; i < sizeof header; i++)
+        ((uint8_t *) &header)[i] = data[(at + i) % head->data_size];
+      for (gsize i = 0; i < header.size; i++)
+        whole[i] = data[(at + i) % head->data_size];
+      memcpy (&size_bytes, whole + sizeof header, sizeof size_bytes);
+      if (header.type == PERF_RECORD_SAMPLE)
+        take_raw (self, whole + sizeof header + sizeof size_bytes, size_bytes);
+      at += header.size;
+    }
+  __atomic_store_n (&head->data_tail, at, __ATOMIC_RELEASE);
+}
+
+static void
+burn (guint ms)
+{
+  gint64 end = g_get_monotonic_time () + ms * G_GINT64_CONSTANT (1000);
+
+  while (g_get_monotonic_time () < end)
+    ;
+}
+
+static void
+walks_what_runs (void)
+{
+  FakeInterpreter fake;
+  Sampled sampled;
+
+  if (!sampled_init (&sampled) || !fake_init (&fake))
+    {
+      sampled_clear (&sampled);
+      return;
+    }
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==, 0);
+  burn (RUN_MS);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), NULL), ==, 0);
+  sampled_read (&sampled);
+  g_test_message ("%u walks, %u codes", sampled.walks->len, sampled.codes->len);
+  g_assert_cmpuint (sampled.n_strange, ==, 0);
+  /* each function once */
+  g_assert_cmpuint (sampled.codes->len, ==, N_FRAMES);
+  for (guint i = 0; i < N_FRAMES; i++)
+    {
+      const SondeWalkCode *code = &g_array_index (sampled.codes, SondeWalkCode, i);
+
+      g_assert_cmpuint (code->code, ==, (guintptr) &fake.codes[N_FRAMES - 1 - i]);
+      g_assert_cmpuint (code->first_line, ==, 10 + N_FRAMES - 1 - i);
+      g_assert_cmpuint (code->lines_bytes, ==, 5);
+      g_assert_cmpuint (code->name.size_bytes, ==, 2);
+      g_assert_cmpint (code->name_bytes[1], ==, '0' + (int) (N_FRAMES - 1 - i));
+      g_assert_cmpint (memcmp (code->file_bytes, "/srv/prog.py", 12), ==, 0);
+    }
+  g_assert_cmpuint (sampled.walks->len, >, 0);
+  for (guint i = 0; i < sampled.walks->len; i++)
+    {
+      const SondeWalkRecord *walk = &g_array_index (sampled.walks, SondeWalkRecord, i);
+
+      g_assert_cmpuint (walk->flags, ==, 0);
+      g_assert_cmpuint (walk->generation, ==, 5);
+      g_assert_cmpuint (walk->pid, ==, (guint) getpid ());
+      g_assert_cmpuint (walk->n_frames, ==, N_FRAMES);
+      for (guint j = 0; j < N_FRAMES; j++)
+        {
+          g_assert_cmpuint (walk->frames[j].code, ==, (guintptr) &fake.codes[N_FRAMES - 1 - j]);
+          g_assert_cmpuint (walk->frames[j].at, ==, 200 + N_FRAMES - 1 - j);
+          g_assert_cmpuint (walk->frames[j].entry, ==, j == N_FRAMES - 1);
+        }
+    }
+  fake_clear (&fake);
+  sampled_clear (&sampled);
+}
+
+/* What a program may do to its own list. Returns: the flags of the walks that came */
+static guint32
+walk_hostile (void (*spoil) (FakeInterpreter *fake), guint *n_frames)
+{
+  FakeInterpreter fake;
+  Sampled sampled;
+  guint32 flags = 0;
+
+  *n_frames = 0;
+  if (!sampled_init (&sampled) || !fake_init (&fake))
+    {
+      sampled_clear (&sampled);
+      return G_MAXUINT32;
+    }
+  spoil (&fake);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==, 0);
+  burn (RUN_MS);
+  sampled_read (&sampled);
+  g_assert_cmpuint (sampled.n_strange, ==, 0);
+  for (guint i = 0; i < sampled.walks->len; i++)
+    {
+      flags |= g_array_index (sampled.walks, SondeWalkRecord, i).flags;
+      *n_frames = MAX (*n_frames, g_array_index (sampled.walks, SondeWalkRecord, i).n_frames);
+    }
+  fake_clear (&fake);
+  sampled_clear (&sampled);
+  return flags;
+}
+
+static void
+make_circle (FakeInterpreter *fake)
+{
+  fake->frames[0].caller = &fake->frames[N_FRAMES - 1];
+}
+
+static void
+point_nowhere (FakeInterpreter *fake)
+{
+  fake->frames[1].caller = (const FakeFrame *) 8;
+}
+
+static void
+call_text_code (FakeInterpreter *fake)
+{
+  fake->frames[1].code = &fake->texts[0];
+}
+
+static void
+ends_where_the_list_does_not (void)
+{
+  guint n_frames;
+  guint32 flags = walk_hostile (make_circle, &n_frames);
+
+  if (flags == G_MAXUINT32)
+    return;
+  g_assert_cmpuint (flags, ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, SONDE_WALK_MAX_FRAMES);
+  g_assert_cmpuint (walk_hostile (point_nowhere, &n_frames), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, N_FRAMES - 1);
+  g_assert_cmpuint (walk_hostile (call_text_code, &n_frames), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+}
+
+/* As a worker could say it that was taken over. */
+static void
+outlives_places_that_mean_nothing (void)
+{
+  FakeInterpreter fake;
+  Sampled sampled;
+  gint64 end = g_get_monotonic_time () + RUN_MS * G_GINT64_CONSTANT (2000);
+
+  if (!sampled_init (&sampled) || !fake_init (&fake))
+    {
+      sampled_clear (&sampled);
+      return;
+    }
+  while (g_get_monotonic_time () < end)
+    {
+      SondeWalkPlace place = fake.place;
+      guint32 *fields = (guint32 *) &place.layout;
+
+      for (guint n = (guint) g_test_rand_int_range (1, 6); n > 0; n--)
+        fields[g_test_rand_int_range (0, sizeof place.layout / sizeof fields[0])]
+            = (guint32) g_test_rand_int_range (0, SONDE_WALK_MAX_OFFSET);
+      if (g_test_rand_bit ())
+        place.code_type = (guintptr) &sampled + (guint) g_test_rand_int_range (0, 4096);
+      g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &place), ==, 0);
+      burn (2);
+      sampled_read (&sampled);
+    }
+  /* Whatever was read, it is of its form. */
+  g_assert_cmpuint (sampled.n_strange, ==, 0);
+  fake_clear (&fake);
+  sampled_clear (&sampled);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/walk-program/says-why-there-is-none", says_why_there_is_none);
+  g_test_add_func ("/walk-program/takes-outputs-of-its-kind-alone",
+                   takes_outputs_of_its_kind_alone);
+  g_test_add_func ("/walk-program/runs-at-one-event-once", runs_at_one_event_once);
+  g_test_add_func ("/walk-program/is-told-of-more-processes-than-it-has-room-for",
+                   is_told_of_more_processes_than_it_has_room_for);
+  g_test_add_func ("/walk-program/needs-two-capabilities-and-the-calls-of-a-broker",
+                   needs_two_capabilities_and_the_calls_of_a_broker);
+  g_test_add_func ("/walk-program/ends-where-the-list-does-not", ends_where_the_list_does_not);
+  g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",
+                   outlives_places_that_mean_nothing);
+  g_test_add_func ("/walk-program/walks-what-runs", walks_what_runs);
+  return g_test_run ();
+}
