@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libsonde-tracer: stands in for the hook that -pg -mfentry has functions call as they begin, and
- * is what we write into those of -fpatchable-function-entry. */
+#include "shared-ring/collector/tracer/fentry-hook.h"
+
+#include <string.h>
+
 #include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/tracer.h"
 
@@ -34,6 +36,24 @@ sonde_fentry_hook (uint64_t site, uint64_t sp)
     sonde_trie_pass (writer, function, sp);
   else
     pass_first (function, sp);
+}
+
+#define PAGE_BYTES 4096u
+
+/* The longer form of the call has one byte more. What lies on another page is not looked at. */
+uint64_t
+sonde_fentry_begin (uint64_t function)
+{
+  static const uint8_t long_call[] = { 0xff, 0x15 };
+  static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+  const uint8_t *code = (const uint8_t *) (uintptr_t) function;
+
+  if (function % PAGE_BYTES >= 1 && memcmp (code - 1, long_call, sizeof long_call) == 0)
+    code--;
+  if ((uintptr_t) code % PAGE_BYTES >= sizeof endbr64
+      && memcmp (code - sizeof endbr64, endbr64, sizeof endbr64) == 0)
+    code -= sizeof endbr64;
+  return (uintptr_t) code;
 }
 
 /* Nothing of the function has run, so that each register may be an argument: also r10, of functions
@@ -79,5 +99,13 @@ __asm__(".text\n"
         "  ret\n"
         "  .cfi_endproc\n"
         ".size __fentry__, . - __fentry__\n");
+
+#else
+
+uint64_t
+sonde_fentry_begin (uint64_t function)
+{
+  return function;
+}
 
 #endif
