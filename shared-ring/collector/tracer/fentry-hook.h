@@ -5,6 +5,6 @@
 
 #include <stdint.h>
 
-/* @function: an address that any hook tells, where code is. Returns: where the function begins,
- * which is a little before if it was __fentry__() that was called. */
+/* @function: as any hook tells it, where code is. Returns: where it begins, which is a little
+ * before if it has an ENDBR64, that hooks are called behind. */
 uint64_t sonde_fentry_begin (uint64_t function);
