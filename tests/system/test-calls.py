@@ -267,6 +267,8 @@ def test_entries(system):
         program, = system.trace(f'entries-{mode}.syscap', mode, str(N_CALLS))
         check(program.counts() == [(2, 1), (3, N_CALLS)], program.counts())
         check_shown(system, f'entries-{mode}.syscap', 'count')
+    program, = system.trace('entries-filter.syscap', 'count', str(N_CALLS), '--trace-filter=leaf')
+    check(program.counts() == [(2, N_CALLS)], program.counts())
 
 
 def main():

@@ -199,8 +199,10 @@ functions_have_room_where_they_begin (void)
       g_test_message ("row %" G_GSIZE_FORMAT, i);
       g_assert_cmpint (sonde_sled_map_judge_begin (&known, text + (guint64) rows[i].offset, &sled),
                        ==, rows[i].verdict);
-      if (rows[i].verdict == SONDE_SLED_OK)
-        g_assert_cmphex (sled.address, ==, text + (guint64) rows[i].offset);
+      if (rows[i].verdict != SONDE_SLED_OK)
+        continue;
+      g_assert_cmphex (sled.address, ==, text + (guint64) rows[i].offset);
+      g_assert_cmphex (sled.function, ==, text + ((guint64) rows[i].offset & ~(guint64) 0x1f));
     }
   unknown.n_frames = 0;
   g_assert_cmpint (sonde_sled_map_judge_begin (&unknown, text, &sled), ==, SONDE_SLED_FAULT_INSIDE);

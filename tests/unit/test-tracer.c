@@ -36,9 +36,6 @@ name_function (guint64 function)
 {
   const char *name = g_hash_table_lookup (functions, GSIZE_TO_POINTER (function));
 
-  /* Of __fentry__ it is the second byte. */
-  if (name == NULL)
-    name = g_hash_table_lookup (functions, GSIZE_TO_POINTER (function - 1));
   if (function == SONDE_TRIE_ROOT)
     return "";
   return function == SONDE_TRIE_SIGNAL_ROOT ? "[signal]" : name != NULL ? name : "?";

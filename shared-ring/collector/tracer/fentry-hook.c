@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libsonde-tracer: stands in for the hook that -pg -mfentry has functions call as they begin, and
- * is what we write into those of -fpatchable-function-entry. */
+#include "shared-ring/collector/tracer/fentry-hook.h"
+
+#include <string.h>
+
 #include "shared-ring/collector/tracer/call-apart.h"
 #include "shared-ring/collector/tracer/tracer.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 
-/* Of the shorter of two forms of the call: what it leads to lies in the function. */
-#define CALL_BYTES 5u
+/* The call has two forms: of code that may lie anywhere it is `call *__fentry__@GOTPCREL(%rip)`,
+ * which is one byte longer. */
+#define CALL_BYTES        5u
+#define LONG_CALL_BYTES   6u
+#define LONG_CALL         0xffu
+#define LONG_CALL_OPERAND 0x15u
+
+#define PAGE_BYTES        4096u
 
 void sonde_fentry_hook (uint64_t site, uint64_t sp) __attribute__ ((visibility ("hidden"), used));
 
@@ -21,11 +29,15 @@ pass_first (uint64_t function, uint64_t sp)
     sonde_trie_pass (writer, function, sp);
 }
 
-/* @site: behind the call, which is the function's first instruction, or behind its ENDBR64 */
+/* @site: behind the call, which is the function's first instruction, or behind its ENDBR64. What
+ * lies on another page, which may not be there, is not looked at. */
 void
 sonde_fentry_hook (uint64_t site, uint64_t sp)
 {
-  const uint64_t function = site - CALL_BYTES;
+  const uint8_t *call = (const uint8_t *) (uintptr_t) (site - LONG_CALL_BYTES);
+  const bool is_long = site % PAGE_BYTES >= LONG_CALL_BYTES && call[0] == LONG_CALL
+                       && call[1] == LONG_CALL_OPERAND;
+  const uint64_t function = site - (is_long ? LONG_CALL_BYTES : CALL_BYTES);
   SondeTrieWriter *writer = sonde_tracer_get ();
 
   if (__builtin_expect (!sonde_call_apart_is_needed, 0))
@@ -34,6 +46,18 @@ sonde_fentry_hook (uint64_t site, uint64_t sp)
     sonde_trie_pass (writer, function, sp);
   else
     pass_first (function, sp);
+}
+
+uint64_t
+sonde_fentry_begin (uint64_t function)
+{
+  static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+  const uint64_t begin = function - sizeof endbr64;
+
+  if (function % PAGE_BYTES < sizeof endbr64
+      || memcmp ((const void *) (uintptr_t) begin, endbr64, sizeof endbr64) != 0)
+    return function;
+  return begin;
 }
 
 /* Nothing of the function has run, so that each register may be an argument: also r10, of functions
@@ -79,5 +103,13 @@ __asm__(".text\n"
         "  ret\n"
         "  .cfi_endproc\n"
         ".size __fentry__, . - __fentry__\n");
+
+#else
+
+uint64_t
+sonde_fentry_begin (uint64_t function)
+{
+  return function;
+}
 
 #endif

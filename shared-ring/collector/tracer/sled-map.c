@@ -342,15 +342,20 @@ SondeSledVerdict
 sonde_sled_map_judge_begin (const SondeSledMap *map, uint64_t address, SondeSled *sled)
 {
   const uint32_t text = find_text (map, address, SONDE_SLED_BEGIN_BYTES);
-  const uint64_t before = address - sizeof endbr64;
+  uint64_t function = address;
 
   if (text == map->n_texts)
     return SONDE_SLED_FAULT_OUTSIDE;
-  if (!is_function (map, address)
-      && (before < map->text[text].lo || !is_function (map, before)
-          || memcmp ((const void *) (uintptr_t) before, endbr64, sizeof endbr64) != 0))
+  if (address - map->text[text].lo >= sizeof endbr64
+      && memcmp ((const void *) (uintptr_t) (address - sizeof endbr64), endbr64, sizeof endbr64)
+             == 0)
+    function = address - sizeof endbr64;
+  if (!is_function (map, function))
+    function = address;
+  if (!is_function (map, function))
     return SONDE_SLED_FAULT_INSIDE;
-  *sled = (SondeSled){ address, address, SONDE_SLED_BEGIN, text };
+
+  *sled = (SondeSled){ address, function, SONDE_SLED_BEGIN, text };
   return SONDE_SLED_OK;
 }
 

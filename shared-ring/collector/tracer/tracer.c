@@ -18,6 +18,7 @@
 #include "shared-ring/collector/beacon-watch.h"
 #include "shared-ring/collector/control-link.h"
 #include "shared-ring/collector/tracer/call-apart.h"
+#include "shared-ring/collector/tracer/fentry-hook.h"
 #include "shared-ring/collector/tracer/function-filter.h"
 #include "shared-ring/collector/tracer/sleds.h"
 #include "shared-ring/collector/tracer/stack-finder.h"
@@ -191,7 +192,8 @@ find_stack (uint64_t sp, SondeTrieRange *range)
 static uint64_t
 ask_filter (uint64_t function, uint64_t may_read)
 {
-  return (uint64_t) (int64_t) sonde_function_filter_wants (function, may_read != 0);
+  return (uint64_t) (int64_t) sonde_function_filter_wants (sonde_fentry_begin (function),
+                                                           may_read != 0);
 }
 
 /* The same: symbols are read by system calls. */
