@@ -238,6 +238,23 @@ tells_when_it_is_none_any_more (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (fixture->told->len, ==, 2);
 }
 
+/* Names of files are a program's to choose. */
+static void
+reads_no_more_files_than_its_limit (Fixture *fixture, gconstpointer data)
+{
+  for (guint i = 0; i < 1100; i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/tmp/%u/python3.11", i);
+
+      map (fixture, open_libc (), 100 + i, 0x10000000 + i * 0x100000ull, PIECE_OFFSET, path);
+    }
+  sonde_interpreters_meet (fixture->interpreters, fixture->process);
+  map_python (fixture, 0x030b02f0);
+  map_libc (fixture);
+  sonde_interpreters_meet (fixture->interpreters, fixture->process);
+  g_assert_cmpuint (fixture->told->len, ==, 0);
+}
+
 static void
 tells_nothing_of_a_version_that_it_does_not_know (Fixture *fixture, gconstpointer data)
 {
@@ -341,6 +358,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   ADD ("tells-nothing-of-a-version-that-it-does-not-know",
        tells_nothing_of_a_version_that_it_does_not_know);
+  ADD ("reads-no-more-files-than-its-limit", reads_no_more_files_than_its_limit);
   ADD ("leaves-a-stack-without-a-walk-as-it-is", leaves_a_stack_without_a_walk_as_it_is);
   ADD ("shows-nothing-more-of-what-has-closed-itself",
        shows_nothing_more_of_what_has_closed_itself);

@@ -10,6 +10,7 @@
 #include "daemon/capture/interpreter/walk-pairs.h"
 
 #define MAX_PROCESSES SONDE_PROCESS_TABLE_MAX_PROCESSES
+#define MAX_FILES     1024 /* of those names; what comes later is none */
 #define UNNAMED       "[unnamed function]"
 #define APART         "[interpreter]"
 
@@ -140,7 +141,7 @@ add_parts (SondePython *python, const SondeUnwindModule *module)
     }
 }
 
-/* Each file is read once. */
+/* Each file is read once. NULL: it is neither an interpreter nor the C library. */
 static const KnownFile *
 know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
 {
@@ -148,24 +149,28 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
   KnownFile *file = g_hash_table_lookup (self->files, number);
   const char *slash = strrchr (mapping->path, '/');
   const char *name = slash != NULL ? slash + 1 : mapping->path;
+  gboolean may_be_python = sonde_python_has_name (name);
   int fd = sonde_module_fd (mapping->module);
   const char *why = NULL;
   int result;
 
   if (file != NULL)
     return file;
+  if (fd < 0 || (!may_be_python && !sonde_python_has_name_of_libc (name))
+      || g_hash_table_size (self->files) >= MAX_FILES)
+    return NULL;
   file = g_new0 (KnownFile, 1);
   g_hash_table_insert (self->files, number, file);
-  if (fd >= 0 && sonde_python_has_name (name))
+  if (may_be_python)
     {
       result = sonde_python_find (fd, name, &file->python, &why);
       file->kind = result == 0 ? FILE_PYTHON : FILE_OTHER;
       if (result == 0)
         add_parts (&file->python, mapping->module);
-      if (result == -ENOTSUP)
+      else if (result == -ENOTSUP)
         tell_unknown (self, name, why);
     }
-  else if (fd >= 0 && sonde_python_has_name_of_libc (name))
+  else
     file->kind = sonde_python_find_threads (fd, &file->threads) == 0 ? FILE_LIBC : FILE_OTHER;
   return file;
 }
@@ -251,6 +256,24 @@ look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
     start_walk (self, process, known, found);
 }
 
+static gboolean
+is_gone (gpointer pid, gpointer known, gpointer user_data)
+{
+  SondeInterpreters *self = user_data;
+
+  if (sonde_process_table_has (self->processes, GPOINTER_TO_INT (pid)))
+    return FALSE;
+  sonde_code_table_forget (self->codes, GPOINTER_TO_INT (pid));
+  return TRUE;
+}
+
+/* Those whose end nobody has told. */
+static void
+forget_gone (SondeInterpreters *self)
+{
+  g_hash_table_foreach_remove (self->known, is_gone, self);
+}
+
 void
 sonde_interpreters_meet (SondeInterpreters *self, SondeProcess *process)
 {
@@ -263,6 +286,8 @@ sonde_interpreters_meet (SondeInterpreters *self, SondeProcess *process)
     return;
   if (is_shut (process))
     return;
+  if (known == NULL && g_hash_table_size (self->known) >= MAX_PROCESSES)
+    forget_gone (self);
   if (known == NULL && g_hash_table_size (self->known) >= MAX_PROCESSES)
     return;
   if (known == NULL)
