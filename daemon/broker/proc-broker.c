@@ -742,7 +742,8 @@ open_names (const SondeProcBroker *self,
   return is_older (&st, process) ? -ENOENT : open_looked_at (path_fd);
 }
 
-/* Step by step, since looking for a name can wait for a file system, too. */
+/* Step by step, since looking for a name can wait for a file system, too. The first step, the root
+ * of the process, is a link of the kernel's. */
 static int
 open_folder (const SondeProcBroker *self, const Process *process, int at_fd, const char *name)
 {

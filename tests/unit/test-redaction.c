@@ -318,6 +318,23 @@ hides_what_comes_after_a_process_closes (Fixture *fixture, gconstpointer data)
   g_assert_false (holds_text (stream, MARK));
 }
 
+/* What is called like a file with names of made code waits like any other. */
+static void
+hides_a_jitdump_of_a_closed_process (Fixture *fixture, gconstpointer data)
+{
+  SondePerfRecord dump = map_of (fixture, 0x3000, 6, "/srv/" MARK "/jit-1.dump");
+  g_autoptr (GByteArray) stream = NULL;
+
+  exec_program (fixture, "program");
+  sample (fixture);
+  g_assert_true (sonde_tracker_awaits_map (fixture->tracker, &dump, fixture->time_ns));
+  refuse_last (fixture, EPERM);
+  sonde_tracker_follow (fixture->tracker, &dump);
+  sample (fixture);
+  stream = finish (fixture);
+  g_assert_false (holds_text (stream, MARK));
+}
+
 /* The kernel would have taken the events away had the new program not been the owner's to see. */
 static void
 shows_the_next_program (Fixture *fixture, gconstpointer data)
@@ -382,6 +399,7 @@ main (int argc, char **argv)
   ADD ("own/kernel-is-one-leaf", own, kernel_is_one_leaf);
   ADD ("own/hides-foreign-processes", own, hides_foreign_processes);
   ADD ("own/hides-what-comes-after-a-process-closes", own, hides_what_comes_after_a_process_closes);
+  ADD ("own/hides-a-jitdump-of-a-closed-process", own, hides_a_jitdump_of_a_closed_process);
   ADD ("own/shows-the-next-program", own, shows_the_next_program);
   ADD ("own/shows-mappings-whose-file-cannot-be-had", own, shows_mappings_whose_file_cannot_be_had);
   ADD ("own-with-kernel/kernel-has-names-alone", own_with_kernel, kernel_has_names_alone);

@@ -48,8 +48,8 @@ sonde_jit_names_set_asked (SondeJitNames *self, int32_t pid, SondeFileKind kind,
 void
 sonde_jit_names_take (SondeJitNames *self, int32_t pid, SondeFileKind kind, int status, int fd);
 
-/* Whether the process has samples in code that it made, and is to be asked about. @now_ns:
- * G_MAXINT64: also before it is time again. */
+/* Calls @visit for each process that has samples in code without a name, and whose map file is to
+ * be asked for. @now_ns: G_MAXINT64: also before it is time again. */
 void sonde_jit_names_foreach_missing (SondeJitNames *self,
                                       gint64 now_ns,
                                       void (*visit) (int32_t pid, gpointer user_data),

@@ -267,8 +267,7 @@ lacks_module (SondeTracker *self,
               const SondeProcessMapping *mapping,
               gint64 now)
 {
-  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable
-      || sonde_jit_names_kind (mapping) == SONDE_FILE_JIT_DUMP)
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
     return FALSE;
 
   return lacks_file (self, sonde_process_pid (process), sonde_process_start_ticks (process),
@@ -405,9 +404,7 @@ sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *record)
 {
   SondeProcessMapping mapping = mapping_of (&record->map);
 
-  if (!record->map.executable || record->pid <= 0)
-    return;
-  if (sonde_jit_names_kind (&mapping) != SONDE_FILE_JIT_DUMP && mapping.file.inode != 0)
+  if (record->map.executable && record->pid > 0 && mapping.file.inode != 0)
     lacks_file (self, record->pid, 0, &mapping, sonde_stream_now_ns ());
 }
 
@@ -421,8 +418,7 @@ sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gin
   gboolean was_asked = self->asked_ns == record->time_ns && self->asked_start == map->start;
   SondeUnwindModule *module;
 
-  if (!self->hides_others || !map->executable || record->pid <= 0 || mapping.file.inode == 0
-      || sonde_jit_names_kind (&mapping) == SONDE_FILE_JIT_DUMP)
+  if (!self->hides_others || !map->executable || record->pid <= 0 || mapping.file.inode == 0)
     return FALSE;
   self->asked_ns = record->time_ns;
   self->asked_start = map->start;
@@ -473,6 +469,9 @@ tell_refused (SondeTracker *self, const SondeMessageFileRequest *file, int statu
   if (process != NULL
       && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN | SONDE_PROCESS_FLAG_CLOSED))
     mapping = sonde_process_find_mapping (self->processes, process, file->start);
+  /* What is asked for like any other, since its path may be told only then, is no program. */
+  if (mapping != NULL && status == ENOEXEC && sonde_jit_names_kind (mapping) == SONDE_FILE_JIT_DUMP)
+    return;
   if (mapping == NULL || mapping->file.inode != file->inode)
     {
       /* Some records never are: their process was hidden, or ended. */
@@ -881,6 +880,17 @@ ask_another (SondeTracker *self, const SondeRequest *request)
          && ask_file (self, &search.found, request->n_tries + 1, sonde_stream_now_ns ());
 }
 
+/* The broker would not show it any more. */
+static void
+close_process (SondeTracker *self, int32_t pid)
+{
+  SondeProcess *process = sonde_process_table_find (self->processes, pid);
+
+  if (process != NULL)
+    sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
+  sonde_jit_names_close (self->jit_names, pid);
+}
+
 void
 sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd)
 {
@@ -892,6 +902,8 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   if (!remove_request (self, answer->request_id, TRUE, &request))
     return;
 
+  if (status == EPERM && self->hides_others)
+    close_process (self, request.file.pid);
   if (request.file.kind != SONDE_FILE_PROGRAM)
     {
       sonde_jit_names_take (self->jit_names, request.file.pid, request.file.kind, status,
@@ -911,11 +923,6 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
        * nothing of the file, which the new image may map just as well. */
       SondeProcess *process = sonde_process_table_find (self->processes, request.file.pid);
 
-      if (process != NULL && status == EPERM && self->hides_others)
-        {
-          sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
-          sonde_jit_names_close (self->jit_names, request.file.pid);
-        }
       if (process != NULL)
         sonde_process_set_unreachable (process, request.file.start);
       if (!ask_another (self, &request))
