@@ -163,6 +163,7 @@ def test_arguments(cases):
     cases.expect('sondectl dump --counts', 'flamegraph', whole, status=1)
     cases.expect('sondectl record --memory', 'heap', whole, status=1)
     cases.expect('sondectl record --trace', 'calls', whole, status=1)
+    cases.expect('sondectl record --trace makes some', 'export', '-f', 'folded', '--unit', 'calls', whole, status=1)
     cases.expect('sondectl report --flat', 'report', '--callers', 'nobody', whole, status=1)
     text = subprocess.run([cases.sondectl.encode(), b'rm', b'\xff'], capture_output=True, text=True, check=False).stderr
     cases.said.append(text)
