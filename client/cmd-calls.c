@@ -16,7 +16,7 @@
 #define BAR_WIDTH    50u
 #define MAX_WORDS    8u
 #define MAX_LEFT_OUT 8u
-#define MAX_FOLDED   (1u << 26) /* functions of stacks, in all */
+#define MAX_SLOW     10u
 /* Percentiles of fewer timed calls beyond them are marked. */
 #define FEW_CALLS 10.0
 
@@ -32,15 +32,6 @@ typedef enum
 
 static const char *const sorts[] = { "self", "total", "calls", "mean", "p99", "max", NULL };
 
-enum
-{
-  FOLDED_SELF,
-  FOLDED_CALLS,
-  FOLDED_NONE,
-};
-
-static const char *const weights[] = { "self", "calls", NULL };
-
 typedef struct
 {
   CallsSort sort;
@@ -49,7 +40,6 @@ typedef struct
   gboolean paths;
   char *function;
   char *other; /* what is compared with it */
-  int folded;  /* FOLDED_NONE, or what a stack's weight is */
   gboolean json;
   gboolean no_pager;
   gint64 pid;
@@ -76,16 +66,6 @@ parse_sort (const char *name, const char *value, gpointer user_data, GError **er
 }
 
 static gboolean
-parse_folded (const char *name, const char *value, gpointer user_data, GError **error)
-{
-  CallsCommand *self = user_data;
-  int index = sonde_choice_find (name, value, weights, error);
-
-  self->folded = MAX (index, 0);
-  return index >= 0;
-}
-
-static gboolean
 parse_options (CallsCommand *self, int *argc, char ***argv)
 {
   const GOptionEntry entries[]
@@ -96,8 +76,6 @@ parse_options (CallsCommand *self, int *argc, char ***argv)
             "How long calls of FUNCTION took, and its callers", "FUNCTION" },
           { "diff", 0, 0, G_OPTION_ARG_FILENAME, &self->other,
             "What is otherwise in that later capture", "OTHER" },
-          { "folded", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_folded,
-            "Stacks for flame graphs, by self (ns) or calls", "WEIGHT" },
           { "limit", 'n', 0, G_OPTION_ARG_INT, &self->n_rows, "Show at most N rows (40; 0: all)",
             "N" },
           { "pid", 'p', 0, G_OPTION_ARG_INT64, &self->pid, "Only this process", "PID" },
@@ -128,6 +106,7 @@ read_calls (const char *path, const CallsCommand *command)
       return NULL;
     }
   calls = sonde_calls_new ((gint32) CLAMP (command->pid, -1, G_MAXINT32));
+  calls->start_ns = sonde_capture_file_header (file)->time_ns;
   while (sonde_capture_file_next (file, &frame, &error))
     sonde_calls_add_frame (calls, frame);
   if (error != NULL)
@@ -142,9 +121,13 @@ read_calls (const char *path, const CallsCommand *command)
     sonde_cli_complain ("%s tells nothing of calls: sondectl record --trace does", shown);
   else if (calls->n_programs == 0)
     sonde_cli_complain ("%s has no calls of process %" G_GINT64_FORMAT, shown, command->pid);
+  else if (calls->n_refused > 0)
+    sonde_cli_complain ("No function of %s was counted: %" G_GUINT64_FORMAT
+                        " places in its programs could not be changed: %s",
+                        shown, calls->n_refused, sonde_calls_reason_to_string (calls->reason));
   else
     sonde_cli_complain ("No function of %s was called that tells of it: its programs have to be "
-                        "built with -finstrument-functions",
+                        "built with -finstrument-functions, or clang's -fxray-instrument",
                         shown);
   return NULL;
 }
@@ -278,6 +261,14 @@ append_head (GString *out, const SondeCalls *calls)
                               is_lost ? "" : "Lost", partial);
       is_lost = TRUE;
     }
+  if (calls->n_refused > 0)
+    {
+      g_autofree char *places = sonde_text_plural (calls->n_refused, "place", "places");
+
+      g_string_append_printf (out, "%-10sthe calls of functions in %s (see below)\n",
+                              is_lost ? "" : "Lost", places);
+      is_lost = TRUE;
+    }
   if (!is_lost)
     g_string_append_printf (out, "%-10snothing\n", "Lost");
   if (calls->hooks_ns > 0)
@@ -291,10 +282,33 @@ append_head (GString *out, const SondeCalls *calls)
     }
 }
 
+/* The slowest first. */
+static void
+append_slow (GString *out, const SondeCalls *calls)
+{
+  guint n = MIN (calls->slow->len, MAX_SLOW);
+  g_autofree char *all = sonde_text_plural (calls->n_slow, "slow call", "slow calls");
+
+  if (n == 0)
+    return;
+  g_string_append_printf (out, "\n%s%s\n        at       took  path\n", all,
+                          n < calls->n_slow ? ", of which the slowest" : "");
+  for (guint i = 0; i < n; i++)
+    {
+      const SondeCallsSlow *slow = &g_array_index (calls->slow, SondeCallsSlow, i);
+      g_autofree char *took = dup_time ((double) slow->duration_ns);
+
+      g_string_append_printf (out, "%8.3f s   %8s  %s\n",
+                              (double) (slow->begin_ns - calls->start_ns) / 1e9, took, slow->path);
+    }
+}
+
 static void
 append_foot (GString *out, const SondeCalls *calls)
 {
   guint n_words = 0;
+
+  append_slow (out, calls);
 
   for (guint i = 0; i < sonde_calls_reader_n_programs (calls->reader); i++)
     {
@@ -309,6 +323,13 @@ append_foot (GString *out, const SondeCalls *calls)
           g_string_append_printf (out, "\nProcess %d was not read to its end: %s\n", program->pid,
                                   why);
         }
+      if (program->n_refused > 0)
+        g_string_append_printf (out,
+                                "\nProcess %d: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                                " functions were counted; %" G_GUINT64_FORMAT
+                                " places could not be changed: %s\n",
+                                program->pid, program->n_patched, program->n_functions,
+                                program->n_refused, sonde_calls_reason_to_string (program->reason));
       for (guint j = 0; j < program->uncounted->len; j++)
         {
           const SondeCallsUncounted *left
@@ -718,47 +739,6 @@ append_diff (GString *out,
   append_rest (out, n, pairs->len);
 }
 
-/* --- for flame graphs --- */
-
-/* As sondectl export --format=folded writes samples. FALSE, having complained, if that has no end.
- */
-static gboolean
-append_folded (GString *out, const SondeCalls *calls, int weight)
-{
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  guint64 n_told = 0;
-
-  for (guint i = 0; i < calls->nodes->len; i++)
-    {
-      const SondeCallsNode *node = &g_array_index (calls->nodes, SondeCallsNode, i);
-      guint64 n = weight == FOLDED_SELF ? (guint64) node->sum.self_ns : node->sum.calls;
-
-      if (n == 0 || node->parent == 0)
-        continue;
-      g_ptr_array_set_size (names, 0);
-      for (const SondeCallsNode *at = node; at->parent != 0;
-           at = &g_array_index (calls->nodes, SondeCallsNode, at->parent - 1))
-        g_ptr_array_add (names, (gpointer) sonde_calls_function (calls, at->function)->name);
-      n_told += names->len;
-      if (n_told > MAX_FOLDED)
-        {
-          sonde_cli_complain ("stacks of more than %u functions in all: the rest is left out",
-                              MAX_FOLDED);
-          return FALSE;
-        }
-      g_string_append_printf (out, "%d",
-                              sonde_calls_reader_program (calls->reader, node->program)->pid);
-      for (guint j = names->len; j > 0; j--)
-        {
-          g_string_append_c (out, ';');
-          for (const char *c = g_ptr_array_index (names, j - 1); *c != '\0'; c++)
-            g_string_append_c (out, *c == ';' ? ':' : *c);
-        }
-      g_string_append_printf (out, " %" G_GUINT64_FORMAT "\n", n);
-    }
-  return TRUE;
-}
-
 /* --- JSON --- */
 
 static void
@@ -794,6 +774,7 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
   sonde_json_add_number (&json, "lost_timings",
                          (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_TIMINGS]);
   sonde_json_add_number (&json, "partial_processes", calls->n_partial);
+  sonde_json_add_number (&json, "refused_places", (gint64) calls->n_refused);
   sonde_json_add_number (&json, "hooks_ns", (gint64) calls->hooks_ns);
   sonde_json_begin_array (&json, "functions");
   for (guint i = 0; i < ranked->len; i++)
@@ -829,6 +810,20 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
       sonde_json_end_object (&json);
     }
   sonde_json_end_array (&json);
+  sonde_json_add_number (&json, "slow_calls", (gint64) calls->n_slow);
+  sonde_json_begin_array (&json, "slowest");
+  for (guint i = 0; i < calls->slow->len; i++)
+    {
+      const SondeCallsSlow *slow = &g_array_index (calls->slow, SondeCallsSlow, i);
+
+      sonde_json_begin_object (&json, NULL);
+      sonde_json_add_number (&json, "pid", slow->pid);
+      sonde_json_add_number (&json, "begin_ns", slow->begin_ns - calls->start_ns);
+      sonde_json_add_number (&json, "duration_ns", slow->duration_ns);
+      sonde_json_add_text (&json, "path", slow->path);
+      sonde_json_end_object (&json);
+    }
+  sonde_json_end_array (&json);
   sonde_json_end_object (&json);
   g_string_append_c (out, '\n');
 }
@@ -836,7 +831,7 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
 int
 sonde_cmd_calls (int argc, char **argv)
 {
-  g_auto (CallsCommand) command = { .n_rows = DEFAULT_ROWS, .pid = -1, .folded = FOLDED_NONE };
+  g_auto (CallsCommand) command = { .n_rows = DEFAULT_ROWS, .pid = -1 };
   g_autoptr (SondeCalls) calls = NULL;
   g_autoptr (SondeCalls) other = NULL;
   guint n_views;
@@ -845,14 +840,13 @@ sonde_cmd_calls (int argc, char **argv)
 
   if (!parse_options (&command, &argc, &argv))
     return 1;
-  n_views = command.paths + (command.function != NULL) + (command.other != NULL)
-            + (command.folded != FOLDED_NONE);
+  n_views = command.paths + (command.function != NULL) + (command.other != NULL);
   if (argc != 2)
     sonde_cli_complain ("calls needs one FILE; see sondectl calls --help");
   else if (command.n_rows < 0)
     sonde_cli_complain ("--limit takes a number of rows, not %d", command.n_rows);
   else if (n_views > 1)
-    sonde_cli_complain ("only one of --paths, --function, --diff and --folded at a time");
+    sonde_cli_complain ("only one of --paths, --function and --diff at a time");
   else if (command.json && n_views > 0 && !command.paths)
     sonde_cli_complain ("--json is of all functions, and with --paths of all paths");
   else
@@ -871,8 +865,6 @@ sonde_cmd_calls (int argc, char **argv)
     command.sort = SORT_CALLS;
   if (command.json)
     append_json (out, calls, &command);
-  else if (command.folded != FOLDED_NONE)
-    is_right = append_folded (out, calls, command.folded);
   else
     {
       append_head (out, calls);
@@ -886,12 +878,8 @@ sonde_cmd_calls (int argc, char **argv)
         append_functions (out, calls, &command);
       append_foot (out, calls);
     }
-  if (!is_right && command.folded == FOLDED_NONE)
+  if (!is_right)
     return 1;
-  return (command.json || command.no_pager || command.folded != FOLDED_NONE
-              ? sonde_cli_print (out)
-              : sonde_pager_print (out))
-                 && is_right
-             ? 0
-             : 1;
+  return (command.json || command.no_pager ? sonde_cli_print (out) : sonde_pager_print (out)) ? 0
+                                                                                              : 1;
 }

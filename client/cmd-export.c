@@ -17,25 +17,30 @@ typedef struct
   gboolean is_compressed;
   gboolean is_binary;
   gboolean has_unit;
-  gboolean is_heap; /* shows allocations alone, and is compressed if its name ends so */
+  gboolean has_calls; /* shows calls of functions, too, but for samples and allocations */
+  gboolean is_heap;   /* shows allocations alone, and is compressed if its name ends so */
 } Format;
 
 static const Format formats[] = {
-  { .name = "folded", .write = sonde_export_folded, .has_unit = TRUE },
-  { .name = "speedscope", .write = sonde_export_speedscope },
+  { .name = "folded", .write = sonde_export_folded, .has_unit = TRUE, .has_calls = TRUE },
+  { .name = "speedscope", .write = sonde_export_speedscope, .has_calls = TRUE },
   { .name = "firefox", .write = sonde_export_firefox },
-  { .name = "pprof", .write = sonde_export_pprof, .is_compressed = TRUE, .is_binary = TRUE },
+  { .name = "pprof",
+    .write = sonde_export_pprof,
+    .is_compressed = TRUE,
+    .is_binary = TRUE,
+    .has_calls = TRUE },
   { .name = "perfetto", .write = sonde_export_perfetto, .is_binary = TRUE },
   { .name = "chrome", .write = sonde_export_chrome },
   { .name = "perf-script", .write = sonde_export_perf_script },
-  { .name = "dot", .write = sonde_export_dot, .has_unit = TRUE },
+  { .name = "dot", .write = sonde_export_dot, .has_unit = TRUE, .has_calls = TRUE },
   { .name = "heaptrack", .write = sonde_export_heaptrack, .is_heap = TRUE },
 };
 
-static const char *const units[] = { [SONDE_UNIT_SAMPLES] = "samples",
-                                     [SONDE_UNIT_BYTES] = "bytes",
-                                     [SONDE_UNIT_BLOCKS] = "blocks",
-                                     NULL };
+static const char *const units[] = {
+  [SONDE_UNIT_SAMPLES] = "samples", [SONDE_UNIT_BYTES] = "bytes", [SONDE_UNIT_BLOCKS] = "blocks",
+  [SONDE_UNIT_CALLS] = "calls",     [SONDE_UNIT_SELF] = "self",   NULL
+};
 
 typedef struct
 {
@@ -68,6 +73,12 @@ dup_formats (void)
 }
 
 static gboolean
+is_of_calls (SondeUnit unit)
+{
+  return unit == SONDE_UNIT_CALLS || unit == SONDE_UNIT_SELF;
+}
+
+static gboolean
 parse (ExportCommand *options, int *argc, char ***argv)
 {
   g_autofree char *all = dup_formats ();
@@ -77,7 +88,7 @@ parse (ExportCommand *options, int *argc, char ***argv)
           { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
             "Write to FILE, replacing it (-, standard output)", "FILE" },
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit_name,
-            "Of folded and dot: samples, bytes or blocks allocated (samples)", "UNIT" },
+            "Of folded and dot: samples, bytes or blocks, calls or self (samples)", "UNIT" },
           { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Of heaptrack: only this process",
             "PID" },
           G_OPTION_ENTRY_NULL };
@@ -103,11 +114,6 @@ parse (ExportCommand *options, int *argc, char ***argv)
   if (format < 0)
     return FALSE;
   options->format = &formats[format];
-  if (options->unit_name != NULL && !options->format->has_unit)
-    {
-      sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format_name);
-      return FALSE;
-    }
   if (options->pid != -1 && !options->format->is_heap)
     {
       sonde_cli_complain ("%s has all processes, --pid is for heaptrack", options->format_name);
@@ -118,6 +124,17 @@ parse (ExportCommand *options, int *argc, char ***argv)
   options->unit = (SondeUnit) MAX (unit, 0);
   if (unit < 0)
     return FALSE;
+  if (is_of_calls (options->unit) && !options->format->has_calls)
+    {
+      sonde_cli_complain ("calls are for folded, dot, speedscope and pprof, not for %s",
+                          options->format_name);
+      return FALSE;
+    }
+  if (options->unit_name != NULL && !options->format->has_unit && !is_of_calls (options->unit))
+    {
+      sonde_cli_complain ("%s has all units, --unit is for folded and dot", options->format_name);
+      return FALSE;
+    }
   if (options->format->is_heap && options->output != NULL
       && g_str_has_suffix (options->output, ".zst"))
     {
@@ -134,17 +151,34 @@ check_content (const SondeExportSource *source, const ExportCommand *options, GE
 {
   SondeUnit unit = options->format->is_heap ? SONDE_UNIT_BYTES : options->unit;
 
-  if (!(options->format->has_unit || options->format->is_heap)
+  if (source->calls != NULL && unit == SONDE_UNIT_SAMPLES)
+    unit = SONDE_UNIT_CALLS;
+  if (!(options->format->has_unit || options->format->is_heap || source->calls != NULL)
       || sonde_export_source_count (source, unit) > 0)
     return TRUE;
-  if (unit != SONDE_UNIT_SAMPLES)
+  if (is_of_calls (unit))
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                 sonde_export_source_count (source, SONDE_UNIT_CALLS) > 0
+                     ? "no call of the capture was timed; calls were counted: --unit calls"
+                     : "the capture has no calls: sondectl record --trace makes some");
+  else if (unit != SONDE_UNIT_SAMPLES)
     g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no allocations");
   else
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "the capture has no samples%s",
                  sonde_export_source_count (source, SONDE_UNIT_BYTES) > 0
                      ? "; it has allocations: --unit bytes"
-                     : "");
+                 : source->has_calls ? "; it has calls of functions: --unit calls or self"
+                                     : "");
   return FALSE;
+}
+
+/* Of formats that show all there is. */
+static gboolean
+has_calls_alone (const SondeExportSource *source, const ExportCommand *options)
+{
+  return source->has_calls && options->format->has_calls && !options->format->has_unit
+         && sonde_export_source_count (source, SONDE_UNIT_SAMPLES) == 0
+         && sonde_export_source_count (source, SONDE_UNIT_BYTES) == 0;
 }
 
 /* Of a heap whose events were summed up nobody knows the order, nor any one of them. */
@@ -206,6 +240,11 @@ sonde_cmd_export (int argc, char **argv)
     {
       sonde_export_source_free (source);
       source = sonde_export_source_new_sums (argv[1], progress, &error);
+    }
+  if (source != NULL && (is_of_calls (options.unit) || has_calls_alone (source, &options)))
+    {
+      sonde_export_source_free (source);
+      source = sonde_export_source_new_calls (argv[1], progress, &error);
     }
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);

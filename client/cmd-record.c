@@ -10,7 +10,6 @@
 
 #include "base/fd.h"
 #include "client/library/sonde-client.h"
-#include "client/names/archive.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
 #include "client/base/text.h"
@@ -334,23 +333,6 @@ open_file (Record *self, GError **error)
   return self->output != NULL;
 }
 
-/* The worker knows the names in files; those of code that programs made are in files of theirs,
- * which are read with our rights. What has no room for its samples has none for names. */
-static void
-embed_jit_names (const Record *self)
-{
-  const SondeArchiveOptions options = { .only_jit = TRUE };
-  SondeArchiveResult result;
-  g_autoptr (GError) error = NULL;
-
-  if (self->options->no_symbols || !sonde_output_is_file (self->output)
-      || sonde_client_session_get_statistic (sonde_record_run_session (self->run), "file-lost") > 0
-      || !sonde_archive_has_jit (self->file))
-    return;
-  if (!sonde_archive_embed (self->file, self->file, &options, &result, &error))
-    sonde_cli_complain ("Cannot embed the names of code made at run time: %s", error->message);
-}
-
 /* What was received is written up to the end of a whole frame: that may be nothing. */
 static gboolean
 has_capture (const Record *self)
@@ -452,7 +434,6 @@ record (const SondeRecordOptions *options)
       sonde_cli_complain ("%s", error->message);
       return SONDE_EXIT_OUR_FAILURE;
     }
-  embed_jit_names (&self);
   text = dup_end (sonde_record_run_session (self.run), !self.has_failed,
                   sonde_output_is_file (self.output) ? self.file : NULL,
                   sonde_output_name (self.output), self.options);

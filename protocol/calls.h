@@ -2,6 +2,8 @@
 /* The layout of the embedded files that have the calls of a process. */
 #pragma once
 
+#include <stdint.h>
+
 /**
  * SECTION: calls
  *
@@ -20,6 +22,9 @@
 #define SONDE_CALLS_VERSION     1u
 
 #define SONDE_CALLS_MAX_BYTES   (2u * 1024 * 1024)
+
+/* Of MARK frames that are one call each. */
+#define SONDE_CALLS_SLOW_GROUP "slow call"
 
 typedef enum
 {
@@ -53,3 +58,33 @@ typedef enum
   SONDE_CALLS_ACCOUNT_N_PATHS,
   SONDE_CALLS_N_ACCOUNTS,
 } SondeCallsAccount;
+
+/* Why functions that could call hooks do not, in SONDE_CALLS_TOLD. */
+typedef enum
+{
+  SONDE_CALLS_REASON_NONE = 0,
+  SONDE_CALLS_REASON_MAP = 1,        /* what says where their places are cannot be */
+  SONDE_CALLS_REASON_CODE = 2,       /* other instructions are there */
+  SONDE_CALLS_REASON_PROTECTION = 3, /* the kernel lets nobody change code */
+  SONDE_CALLS_REASON_ROOM = 4,       /* no memory near enough */
+  SONDE_CALLS_REASON_FILE = 5,       /* it cannot be read, or is not the one that was loaded */
+  SONDE_CALLS_REASON_RUNNING = 6,    /* threads may stand in the middle of what would be changed */
+  SONDE_CALLS_N_REASONS,
+} SondeCallsReason;
+
+/* For people: a clause. */
+static inline const char *
+sonde_calls_reason_to_string (uint64_t reason)
+{
+  static const char *const texts[SONDE_CALLS_N_REASONS] = {
+    [SONDE_CALLS_REASON_NONE] = "it did not say why",
+    [SONDE_CALLS_REASON_MAP] = "the map of such places is wrong",
+    [SONDE_CALLS_REASON_CODE] = "other instructions are there",
+    [SONDE_CALLS_REASON_PROTECTION] = "the kernel refuses to have code changed",
+    [SONDE_CALLS_REASON_ROOM] = "there is no memory near enough",
+    [SONDE_CALLS_REASON_FILE] = "a file of it cannot be read, or is another one now",
+    [SONDE_CALLS_REASON_RUNNING] = "they can only be before the program runs",
+  };
+
+  return texts[reason < SONDE_CALLS_N_REASONS ? reason : SONDE_CALLS_REASON_NONE];
+}

@@ -26,6 +26,9 @@
 
 /* Made-up addresses of JIT names start here; the kernel never maps user or kernel text there. */
 #define SONDE_JIT_ADDRESS_BASE 0xE000000000000000ull
+/* Of them, 2^32 for code that programs made at run time, so that no name they choose is taken for
+ * one of ours. */
+#define SONDE_JIT_CODE_BASE 0xE000010000000000ull
 
 /* Context markers that stand inline in SAMPLE addresses. Source: PERF_CONTEXT_* in perf_event.h */
 #define SONDE_CONTEXT_KERNEL ((uint64_t) -128)

@@ -144,6 +144,17 @@ sonde_trie_context_find_callee (SondeTrieWriter *self, uint32_t parent, uint64_t
   return number;
 }
 
+bool
+sonde_trie_context_is_unwanted (SondeTrie *trie, uint64_t function)
+{
+  int is_wanted = trie->user.is_wanted (function);
+
+  if (is_wanted >= 0)
+    sonde_ring_store_relaxed (&trie->verdicts[verdict_hash (function)],
+                              function | (is_wanted > 0 ? 0 : IS_UNWANTED));
+  return is_wanted <= 0;
+}
+
 /* --- shadow stacks --- */
 
 void
@@ -319,6 +330,29 @@ sonde_trie_context_draw_gap (SondeTrieWriter *self)
   return self->gaps[self->random >> 54];
 }
 
+void
+sonde_trie_context_note_slow (SondeTrieWriter *self, const SondeTrieFrame *frame, uint64_t ticks)
+{
+  SondeTrieCursor *ring = &self->slow_calls;
+  SondeTrieSlowCall *call;
+
+  if (ring->slab == NULL)
+    ring->slab = take_slab (self, SONDE_TRIE_SLOW_CALLS);
+  if (ring->slab == NULL)
+    {
+      grow (&self->slot->lost_slow, 1);
+      return;
+    }
+  /* The reader knows by @n_used whether an entry is being replaced. */
+  sonde_ring_full_fence ();
+  call
+      = (SondeTrieSlowCall *) (void *) (ring->slab + 1) + ring->n_used % SONDE_TRIE_SLAB_SLOW_CALLS;
+  sonde_ring_store_relaxed (&call->start_ticks, frame->start_ticks);
+  sonde_ring_store_relaxed (&call->ticks, ticks);
+  sonde_ring_store_relaxed (&call->node, frame->node);
+  sonde_trie_context_publish (ring);
+}
+
 /* All its stacks are void: what was called meanwhile, or left, nobody said. */
 static void
 void_stacks (SondeTrieWriter *self)
@@ -342,6 +376,9 @@ sonde_trie_context_take_epoch (SondeTrieWriter *self)
   self->max_depth = sonde_ring_load_relaxed (&header->max_depth);
   self->timed_from = sonde_ring_load_relaxed (&header->timed_from_ticks);
   self->timed_until = sonde_ring_load_relaxed (&header->timed_until_ticks);
+  self->slow_from = sonde_ring_load_relaxed (&header->slow_ticks);
+  if (self->slow_from == 0)
+    self->slow_from = UINT64_MAX;
   if (self->max_depth > SONDE_TRIE_MAX_DEPTH)
     self->max_depth = SONDE_TRIE_MAX_DEPTH;
   if (sample_every == 0 || sample_every > 4096)

@@ -34,6 +34,14 @@
 
 #define MEAN_SHIFT 3
 
+/* Of functions, by their hash, whether the user wants them; another one with that hash replaces it.
+ */
+#define VERDICT_BITS 12
+#define N_VERDICTS   (1u << VERDICT_BITS)
+
+/* Beside a function's address, which never has this bit. */
+#define IS_UNWANTED (UINT64_C (1) << 63)
+
 /* Places of functions that are left out: twice as many as there may be. */
 #define LEFT_OUT_BITS 8
 #define LEFT_OUT_SIZE (1u << LEFT_OUT_BITS)
@@ -70,6 +78,7 @@ struct SondeTrieWriter
   uint64_t quick_mask; /* 0: no call is like most */
   uint64_t timed_from;
   uint64_t timed_until;
+  uint64_t slow_from; /* UINT64_MAX: no call is slow */
   uint32_t epoch;
   uint32_t mode;
   uint32_t gap;          /* the call that is timed next, counted from here */
@@ -83,7 +92,7 @@ struct SondeTrieWriter
   uint32_t n_left_out; /* as the header had it */
   SondeTrieWriter *second;
   SondeTrie *trie;
-  SondeTrieCursor nodes, timings, octaves;
+  SondeTrieCursor nodes, timings, octaves, slow_calls;
   uint32_t table[TABLE_SIZE];
   uint64_t left_out[LEFT_OUT_SIZE]; /* addresses, by their hash; 0: free */
   uint16_t gaps[SONDE_TRIE_N_GAPS];
@@ -94,8 +103,9 @@ struct SondeTrie
 {
   SondeTrieMemory memory;
   SondeTrieUser user;
-  size_t size_bytes;          /* of this struct */
-  SondeTrieWriter *writers[]; /* by slot */
+  size_t size_bytes;             /* of this struct */
+  uint64_t verdicts[N_VERDICTS]; /* of all threads; 0: none */
+  SondeTrieWriter *writers[];    /* by slot */
 };
 
 HOT void *
@@ -135,6 +145,12 @@ HOT uint32_t
 left_out_hash (uint64_t function)
 {
   return (uint32_t) (function * UINT64_C (0x9E3779B97F4A7C15) >> (64 - LEFT_OUT_BITS));
+}
+
+HOT uint32_t
+verdict_hash (uint64_t function)
+{
+  return (uint32_t) (function * UINT64_C (0x9E3779B97F4A7C15) >> (64 - VERDICT_BITS));
 }
 
 HOT SondeTrieSlab *
@@ -195,6 +211,13 @@ void sonde_trie_context_use_slab (SondeTrieWriter *self, SondeTrieSlab *slab, ui
 
 /* Returns: false: there is no room for the frames of the stack that @sp is on */
 bool sonde_trie_context_switch_stack (SondeTrieWriter *self, uint64_t sp);
+
+/* Behind the verdicts: asks, and keeps the answer. */
+bool sonde_trie_context_is_unwanted (SondeTrie *trie, uint64_t function);
+
+/* A call of the top frame's took long. */
+void
+sonde_trie_context_note_slow (SondeTrieWriter *self, const SondeTrieFrame *frame, uint64_t ticks);
 
 uint32_t sonde_trie_context_draw_gap (SondeTrieWriter *self);
 void sonde_trie_context_take_epoch (SondeTrieWriter *self);

@@ -16,14 +16,16 @@
  * - nodes: a call path each, that is a function below the path of its caller. @calls is exact;
  * - timings: what is known of how long calls of a node took; made at the first that is timed;
  * - octaves: 16 equal buckets between two powers of two; those of a timing that are not empty;
- * - frames: a shadow stack. Several slabs of one are linked by @previous.
+ * - frames: a shadow stack. Several slabs of one are linked by @previous;
+ * - slow calls, one by one: a ring, of a slab, whose newest entry replaces its oldest.
  *
  * References are counts of lines of 64 bytes from the start of the region, those to nodes counts of
  * 32 bytes; 0 is none. A node's parent was made before it, and slabs are handed out upwards, so
  * that **a parent's reference is less than its child's**.
  *
  * A slot's things are written by its thread alone. What is behind a slab's @n_used is not there
- * yet: it is raised, with a release, when an entry is complete. Where a word counts, it only grows;
+ * yet: it is raised, with a release, when an entry is complete; of slow calls it counts all that
+ * there were, modulo 2^32. Where a word counts, it only grows;
  * buckets count modulo 2^32. The header's first line is of the maker and stays; its second is the
  * maker's, who raises @epoch behind all that he changed there; its third is the program's, and the
  * lists behind it are the maker's again.
@@ -99,7 +101,12 @@ typedef struct
   uint64_t lost_threads; /* calls of threads that got no slot */
   uint32_t owner;        /* the pid, of its own, of the process that has taken the region */
   uint32_t clock;        /* SondeTrieClock, of that one */
-  uint64_t padding_3[5];
+  uint32_t n_functions;  /* whose beginnings are places that can be switched to call hooks ... */
+  uint32_t n_patched;    /* ... and that were, when calls were last wanted */
+  uint32_t n_refused;    /* places that could not be */
+  uint32_t reason;       /* SondeCallsReason, of the first of them */
+  uint32_t n_switches;   /* of all of them together; odd while they call hooks */
+  uint32_t padding_3[5];
 
   uint64_t left_out[SONDE_TRIE_MAX_LEFT_OUT]; /* of the maker: addresses of functions that are not
                                                  counted any more */
@@ -132,7 +139,8 @@ typedef struct
   uint64_t hook_ticks;       /* of @n_hooks hooks */
   uint64_t n_hooks;
   uint64_t lost_stacks; /* shadow stacks that others took the place of */
-  uint32_t padding[6];
+  uint64_t lost_slow;   /* slow calls without room for their ring */
+  uint32_t padding[4];
 } SondeTrieSlot;
 
 typedef enum
@@ -142,6 +150,7 @@ typedef enum
   SONDE_TRIE_TIMINGS = 2,
   SONDE_TRIE_OCTAVES = 3,
   SONDE_TRIE_FRAMES = 4,
+  SONDE_TRIE_SLOW_CALLS = 5,
   SONDE_TRIE_N_KINDS,
 } SondeTrieSlabKind;
 
@@ -190,6 +199,8 @@ typedef struct
   uint32_t buckets[SONDE_TRIE_N_BUCKETS]; /* modulo 2^32 */
 } SondeTrieOctave;
 
+/* Of one that stood before its thread was traced @sp is 0, @start_ticks is where on the stack its
+ * return address is, and @children_ticks the stack pointer in it. */
 typedef struct
 {
   uint64_t sp;
@@ -203,12 +214,22 @@ typedef struct
   uint64_t padding;
 } SondeTrieFrame;
 
+typedef struct
+{
+  uint64_t start_ticks;
+  uint64_t ticks;
+  uint32_t node;
+  uint32_t padding[3];
+} SondeTrieSlowCall;
+
 #define SONDE_TRIE_SLAB_NODES                                                                      \
   ((SONDE_TRIE_SLAB_BYTES - SONDE_TRIE_LINE_BYTES) / SONDE_TRIE_NODE_BYTES)
 #define SONDE_TRIE_SLAB_TIMINGS                                                                    \
   ((uint32_t) ((SONDE_TRIE_SLAB_BYTES - SONDE_TRIE_LINE_BYTES) / sizeof (SondeTrieTiming)))
 #define SONDE_TRIE_SLAB_OCTAVES (SONDE_TRIE_SLAB_LINES - 1)
 #define SONDE_TRIE_SLAB_FRAMES  (SONDE_TRIE_SLAB_LINES - 1)
+#define SONDE_TRIE_SLAB_SLOW_CALLS                                                                 \
+  ((uint32_t) ((SONDE_TRIE_SLAB_BYTES - SONDE_TRIE_LINE_BYTES) / sizeof (SondeTrieSlowCall)))
 
 /* Slabs of the deepest shadow stack, with the frame below its first call. */
 #define SONDE_TRIE_MAX_STACK_SLABS (SONDE_TRIE_MAX_DEPTH / SONDE_TRIE_SLAB_FRAMES + 1)
@@ -254,6 +275,8 @@ static_assert (offsetof (SondeTrieHeader, n_slots) == 128, "SondeTrieHeader.n_sl
 static_assert (offsetof (SondeTrieHeader, lost_threads) == 136,
                "SondeTrieHeader.lost_threads is misplaced");
 static_assert (offsetof (SondeTrieHeader, owner) == 144, "SondeTrieHeader.owner is misplaced");
+static_assert (offsetof (SondeTrieHeader, n_functions) == 152,
+               "SondeTrieHeader.n_functions is misplaced");
 static_assert (sizeof (SondeTrieSlot) == 128, "a slot is two lines");
 static_assert (offsetof (SondeTrieSlot, calls) == 24, "SondeTrieSlot.calls is misplaced");
 static_assert (offsetof (SondeTrieSlot, lost_stacks) == 96,
@@ -266,6 +289,7 @@ static_assert (sizeof (SondeTrieTiming) == 192, "a timing is three lines");
 static_assert (offsetof (SondeTrieTiming, octaves) == 48, "SondeTrieTiming.octaves is misplaced");
 static_assert (sizeof (SondeTrieOctave) == SONDE_TRIE_LINE_BYTES, "an octave is a line");
 static_assert (sizeof (SondeTrieFrame) == SONDE_TRIE_LINE_BYTES, "a frame is a line");
+static_assert (sizeof (SondeTrieSlowCall) == 32, "two slow calls share a line");
 static_assert (offsetof (SondeTrieFrame, node) == 48, "SondeTrieFrame.node is misplaced");
 static_assert (SONDE_TRIE_MAX_BYTES / SONDE_TRIE_LINE_BYTES < SONDE_TRIE_TIMED_EACH,
                "a line fits below the flag");

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shared-ring/ring-atomic.h"
@@ -81,6 +83,8 @@ sonde_trie_memory_wish (SondeTrieMemory *memory, const SondeTrieWish *wish)
   sonde_ring_store_relaxed (&header->filter_bytes, (uint32_t) filter_bytes);
   /* Pairs with the acquire of a writer that finds its own epoch over. */
   sonde_ring_store_release (&header->epoch, sonde_ring_load_relaxed (&header->epoch) + 1);
+  /* Of the program, who switches functions that can be. */
+  syscall (SYS_futex, &header->epoch, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
   return 0;
 }
 

@@ -41,8 +41,8 @@ typedef struct
   uint32_t kind;
   uint32_t slot;
   uint32_t n_used;
-  uint32_t n_known; /* nodes that were told of */
-  void *entries;    /* of the kind; NULL of frames */
+  uint32_t n_known; /* nodes that were told of, or slow calls that were looked at */
+  void *entries;    /* of the kind; NULL of frames and slow calls */
 } Slab;
 
 struct SondeTrieReader
@@ -75,6 +75,7 @@ static const struct
   [SONDE_TRIE_TIMINGS] = { SONDE_TRIE_SLAB_TIMINGS, sizeof (Timing), 3 },
   [SONDE_TRIE_OCTAVES] = { SONDE_TRIE_SLAB_OCTAVES, sizeof (Octave), 1 },
   [SONDE_TRIE_FRAMES] = { UINT32_MAX, 0, 1 },
+  [SONDE_TRIE_SLOW_CALLS] = { UINT32_MAX, 0, 0 },
 };
 
 const char *
@@ -169,7 +170,7 @@ look_at (SondeTrieReader *self, uint32_t i)
     return 0;
   if (slot >= self->geometry.max_slots || (slab->kind != SONDE_TRIE_NO_SLAB && slot != slab->slot))
     return fail (self, SONDE_TRIE_FAULT_SLOT);
-  if (n_used > kinds[kind].capacity || n_used < slab->n_used)
+  if (n_used > kinds[kind].capacity || (n_used < slab->n_used && kind != SONDE_TRIE_SLOW_CALLS))
     return fail (self, SONDE_TRIE_FAULT_USED);
 
   if (slab->entries == NULL && kinds[kind].size_bytes > 0)
@@ -533,6 +534,82 @@ sonde_trie_reader_tell_all (SondeTrieReader *self, SondeTrieCallback callback, v
     }
 }
 
+/* --- slow calls --- */
+
+/* What is copied of a ring while it is written: the entry is right if it was not replaced until
+ * then, nor is being replaced. */
+static bool
+is_still_there (const SondeTrieSlab *shared, uint32_t number)
+{
+  sonde_ring_full_fence ();
+  return sonde_ring_load_relaxed (&shared->n_used) - number < SONDE_TRIE_SLAB_SLOW_CALLS;
+}
+
+/* Those of one ring, oldest first. One of a node that was not told of yet remains. Returns: how
+ * many were replaced before they were read */
+static uint32_t
+take_slow_calls (SondeTrieReader *self, uint32_t i, SondeTrieSlowCallback callback, void *user_data)
+{
+  const SondeTrieSlab *shared = slab_at (self, i);
+  const SondeTrieSlowCall *ring = (const void *) (shared + 1);
+  Slab *slab = &self->slabs[i];
+  uint32_t n_used = sonde_ring_load_acquire (&shared->n_used);
+  uint32_t n_lost = 0;
+
+  while (slab->n_known != n_used)
+    {
+      const SondeTrieSlowCall *call = &ring[slab->n_known % SONDE_TRIE_SLAB_SLOW_CALLS];
+      uint32_t behind = n_used - slab->n_known;
+      SondeTrieSlowCall copy;
+
+      if (behind >= SONDE_TRIE_SLAB_SLOW_CALLS)
+        {
+          n_lost += behind - (SONDE_TRIE_SLAB_SLOW_CALLS - 1);
+          slab->n_known = n_used - (SONDE_TRIE_SLAB_SLOW_CALLS - 1);
+          continue;
+        }
+      copy = (SondeTrieSlowCall){ .start_ticks = sonde_ring_load_relaxed (&call->start_ticks),
+                                  .ticks = sonde_ring_load_relaxed (&call->ticks),
+                                  .node = sonde_ring_load_relaxed (&call->node) };
+      if (!is_still_there (shared, slab->n_known))
+        n_lost++;
+      else if (find_node (self, copy.node, slab->slot) != NULL)
+        callback (&copy, user_data);
+      else
+        break;
+      slab->n_known++;
+    }
+  return n_lost;
+}
+
+uint64_t
+sonde_trie_reader_take_slow_calls (SondeTrieReader *self,
+                                   SondeTrieSlowCallback callback,
+                                   void *user_data)
+{
+  uint64_t n_lost = 0;
+
+  for (uint32_t i = 0; i < self->n_slabs && self->fault == SONDE_TRIE_OK; i++)
+    if (self->slabs[i].kind == SONDE_TRIE_SLOW_CALLS)
+      n_lost += take_slow_calls (self, i, callback, user_data);
+  return n_lost;
+}
+
+bool
+sonde_trie_reader_has_slow_calls (const SondeTrieReader *self)
+{
+  const SondeTrieHeader *header = (const void *) self->base;
+  uint32_t n_slabs = sonde_ring_load_acquire (&header->n_slabs);
+
+  for (uint32_t i = 0; i < n_slabs && i < self->geometry.max_slabs; i++)
+    if (sonde_ring_load_acquire (&slab_at (self, i)->kind) == SONDE_TRIE_SLOW_CALLS
+        && sonde_ring_load_relaxed (&slab_at (self, i)->n_used) != self->slabs[i].n_known)
+      return true;
+  return false;
+}
+
+/* --- slots --- */
+
 static const SondeTrieSlot *
 slot_at (const SondeTrieReader *self, uint32_t slot)
 {
@@ -557,7 +634,11 @@ sonde_trie_reader_count (SondeTrieReader *self, SondeTrieCounts *counts)
                            .n_slots = count_slots (self),
                            .n_nodes = self->n_nodes,
                            .n_slabs = self->n_slabs,
-                           .lost_threads = sonde_ring_load_relaxed (&header->lost_threads) };
+                           .lost_threads = sonde_ring_load_relaxed (&header->lost_threads),
+                           .n_refused = sonde_ring_load_acquire (&header->n_refused),
+                           .n_functions = sonde_ring_load_relaxed (&header->n_functions),
+                           .n_patched = sonde_ring_load_relaxed (&header->n_patched),
+                           .reason = sonde_ring_load_relaxed (&header->reason) };
   int r = 0;
 
   for (uint32_t i = 0; i < made.n_slots; i++)
@@ -588,6 +669,7 @@ sonde_trie_reader_count (SondeTrieReader *self, SondeTrieCounts *counts)
   made.hook_ticks = sums[7];
   made.n_hooks = sums[8];
   made.lost_stacks = sums[9];
+  made.lost_slow = sums[10];
   *counts = made;
   return 0;
 }

@@ -76,6 +76,7 @@ typedef struct
   uint64_t lost_threads;
   uint64_t lost_timings;
   uint64_t lost_stacks;
+  uint64_t lost_slow;
   uint64_t resynced;
   uint64_t unmatched;
   uint64_t hook_ticks;
@@ -84,6 +85,10 @@ typedef struct
   uint32_t n_threads; /* that they were of, one after the other */
   uint32_t n_nodes;
   uint32_t n_slabs;
+  uint32_t n_functions; /* see SondeTrieHeader, up to @reason */
+  uint32_t n_patched;
+  uint32_t n_refused;
+  uint32_t reason;
 } SondeTrieCounts;
 
 /**
@@ -111,6 +116,23 @@ int sonde_trie_reader_turn (SondeTrieReader *self,
                             void *user_data);
 
 SondeTrieFault sonde_trie_reader_fault (const SondeTrieReader *self);
+
+/* @call: of a node that was told of */
+typedef void (*SondeTrieSlowCallback) (const SondeTrieSlowCall *call, void *user_data);
+
+/**
+ * sonde_trie_reader_take_slow_calls:
+ *
+ * Those that came since the last time and whose paths are known; the rest come later. What is in
+ * them but the node is as the program said it.
+ *
+ * Returns: how many were replaced by later ones before they were read, as the program says
+ */
+uint64_t sonde_trie_reader_take_slow_calls (SondeTrieReader *self,
+                                            SondeTrieSlowCallback callback,
+                                            void *user_data);
+/* Whether there are any, also of paths that are not known yet. */
+bool sonde_trie_reader_has_slow_calls (const SondeTrieReader *self);
 
 /* All that turns have told so far, for who comes late: parents first. */
 void

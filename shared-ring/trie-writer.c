@@ -6,6 +6,9 @@
 /* So many calls of a path are timed whatever comes. */
 #define FIRST_CALLS 8u
 
+/* The site of a frame whose end nobody tells, where no site is known. */
+#define ENDLESS UINT64_C (1)
+
 /* --- paths --- */
 
 HOT uint32_t
@@ -31,6 +34,22 @@ is_left_out (const SondeTrieWriter *self, uint64_t function)
     if (self->left_out[at] == 0)
       return false;
   return true;
+}
+
+/* The same of a function that the user does not want. Asked where hooks say whose exit it is:
+ * others are not called for such functions. */
+HOT bool
+is_unwanted (const SondeTrieWriter *self, uint64_t function)
+{
+  SondeTrie *trie = self->trie;
+  uint64_t verdict;
+
+  if (LIKELY (trie->user.is_wanted == NULL))
+    return false;
+  verdict = sonde_ring_load_relaxed (&trie->verdicts[verdict_hash (function)]);
+  if (LIKELY ((verdict & ~IS_UNWANTED) == function))
+    return (verdict & IS_UNWANTED) != 0;
+  return sonde_trie_context_is_unwanted (trie, function);
 }
 
 /* --- frames --- */
@@ -131,6 +150,8 @@ record (SondeTrieWriter *self, SondeTrieFrame *frame, uint64_t end_ticks)
   const uint64_t weight = frame->weight;
   SondeTrieFrame *caller;
 
+  if (UNLIKELY (ticks > self->slow_from))
+    sonde_trie_context_note_slow (self, frame, ticks);
   if (bucket == NULL)
     {
       grow (&self->slot->lost_timings, 1);
@@ -217,12 +238,22 @@ pop (SondeTrieWriter *self, SondeTrieFrame *frame)
 RARE SondeTrieFrame *
 pop_dead (SondeTrieWriter *self, SondeTrieFrame *frame)
 {
-  grow (&self->slot->resynced, 1);
+  grow (&self->slot->resynced, frame->sp != 0 && frame->site != ENDLESS);
   self->n_over = 0;
   return pop (self, frame);
 }
 
-/* @is_within: of a function that others may be inlined into */
+/* Of a call that stood before its thread was traced, as hooks of this kind say it. */
+HOT uint64_t
+sp_of (const SondeTrieFrame *frame, bool is_within)
+{
+  if (LIKELY (frame->sp != 0))
+    return frame->sp;
+  return is_within ? frame->children_ticks : frame->start_ticks;
+}
+
+/* @is_within: of a function that others may be inlined into. One that stood before its thread was
+ * traced is always dead: has_returned() looks again. */
 HOT bool
 is_dead (const SondeTrieFrame *frame, uint64_t function, uint64_t sp, uint64_t site, bool is_within)
 {
@@ -230,6 +261,29 @@ is_dead (const SondeTrieFrame *frame, uint64_t function, uint64_t sp, uint64_t s
     return frame->sp <= sp;
   return frame->sp < sp
          || (frame->sp == sp && (frame->site != site || frame->function == function));
+}
+
+/* Of a frame that is_dead(). The stack pointer tells it of one that has its hooks. Of others
+ * the stack does, until something else is where their return address was. */
+RARE bool
+has_returned (const SondeTrieWriter *self,
+              const SondeTrieFrame *frame,
+              uint64_t function,
+              uint64_t sp,
+              uint64_t site,
+              bool is_within)
+{
+  const uint64_t place = frame->start_ticks;
+  SondeTrieFrame real;
+
+  if (frame->sp != 0)
+    return true;
+  real = (SondeTrieFrame){ .sp = sp_of (frame, is_within),
+                           .function = frame->function,
+                           .site = frame->site };
+  return is_dead (&real, function, sp, site, is_within)
+         || (place != 0 && place > sp && place - self->stack_lo < self->stack_bytes - sizeof place
+             && sonde_ring_load_relaxed ((const uintptr_t *) (uintptr_t) place) != frame->site);
 }
 
 HOT void
@@ -249,7 +303,8 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     sonde_trie_context_take_epoch (self);
   if (UNLIKELY (self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)))
     sonde_trie_context_take_left_out (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || is_left_out (self, function)
+                || ((is_within || site == ENDLESS) && is_unwanted (self, function))))
     goto out;
 
   calls = self->slot->calls + 1;
@@ -264,7 +319,8 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     }
 
   frame = self->top;
-  while (UNLIKELY (is_dead (frame, function, sp, site, is_within)))
+  while (UNLIKELY (is_dead (frame, function, sp, site, is_within))
+         && has_returned (self, frame, function, sp, site, is_within))
     frame = pop_dead (self, frame);
   self->top = frame;
   /* It is none of theirs. */
@@ -286,7 +342,7 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     {
       node = node_at (self, number);
       grow (&node->calls, 1);
-      if (self->mode != SONDE_TRIE_COUNT)
+      if (self->mode != SONDE_TRIE_COUNT && (is_within || site != ENDLESS))
         weight = decide (self, node);
     }
   else
@@ -320,9 +376,10 @@ find_exit (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site,
 
   while (!is_it && found->sp != NO_SP)
     {
-      is_it = is_within ? found->function == function && found->site == site && found->sp >= sp
-                        : found->sp == sp;
-      if (!is_it && !is_within && found->sp > sp)
+      is_it = is_within
+                  ? found->function == function && found->site == site && sp_of (found, true) >= sp
+                  : sp_of (found, false) == sp;
+      if (!is_it && !is_within && sp_of (found, false) > sp)
         break;
       if (!is_it)
         {
@@ -356,7 +413,8 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     return;
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
-  if (UNLIKELY (self->mode == SONDE_TRIE_OFF || (is_within && is_left_out (self, function))))
+  if (UNLIKELY (self->mode == SONDE_TRIE_OFF
+                || (is_within && (is_left_out (self, function) || is_unwanted (self, function)))))
     goto out;
   if (UNLIKELY (sp - self->stack_lo >= self->stack_bytes)
       && !sonde_trie_context_switch_stack (self, sp))
@@ -368,7 +426,7 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   /* Calls without a frame are deeper than all that have one. */
   if (UNLIKELY (self->n_over > 0))
     {
-      if (is_within ? sp <= frame->sp : sp < frame->sp)
+      if (is_within ? sp <= sp_of (frame, true) : sp < sp_of (frame, false))
         {
           self->n_over--;
           goto out;
@@ -473,6 +531,57 @@ leave_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
   return true;
 }
 
+/* Most of those have others to end. */
+HOT bool
+pass_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp)
+{
+  SondeTrieFrame *frame;
+  SondeTrieNode *node;
+  uint32_t number;
+  uint64_t calls;
+
+  if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
+    return false;
+  if (UNLIKELY (is_left_out (self, function)))
+    return true;
+  self->busy = sp;
+  sonde_ring_signal_fence ();
+
+  frame = self->top;
+  while (frame->sp <= sp && frame->site == ENDLESS && frame != self->first)
+    frame--;
+  calls = self->slot->calls + 1;
+  number = self->table[hash (frame->node, function)];
+  node = node_at (self, number);
+  if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)
+                || self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)
+                || (calls & self->quick_mask) == 0 || sp - self->stack_lo >= self->stack_bytes
+                || frame->sp <= sp || self->n_over > 0 || frame + 1 == self->end
+                || node->function != function || node->parent != frame->node))
+    {
+      end (self);
+      return false;
+    }
+
+  sonde_ring_store_relaxed (&self->slot->calls, calls);
+  grow (&node->calls, 1);
+  frame++;
+  frame->sp = sp;
+  frame->function = function;
+  frame->site = ENDLESS;
+  sonde_ring_store_relaxed (&frame->node, number);
+  frame->weight = 0;
+  set_top (self, frame);
+  end (self);
+  return true;
+}
+
+static __attribute__ ((noinline)) void
+pass_fully (SondeTrieWriter *self, uint64_t function, uint64_t sp)
+{
+  enter (self, function, sp, ENDLESS, false);
+}
+
 static __attribute__ ((noinline)) void
 enter_fully (SondeTrieWriter *self, uint64_t function, uint64_t sp)
 {
@@ -526,6 +635,39 @@ sonde_trie_exit_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, u
 }
 
 void
+sonde_trie_seed (SondeTrieWriter *self, const SondeTrieStanding *calls, size_t n_calls)
+{
+  for (size_t i = 0; i < n_calls; i++)
+    {
+      const SondeTrieStanding *call = &calls[i];
+      SondeTrieFrame *frame = self->top + 1;
+      uint32_t number;
+
+      if (call->function <= SONDE_TRIE_SIGNAL_ROOT || is_left_out (self, call->function)
+          || is_unwanted (self, call->function))
+        continue;
+      number = look_up (self, self->top->node, call->function);
+      if (number == 0 || frame == self->end)
+        return;
+      frame->sp = 0;
+      frame->function = call->function;
+      frame->site = call->site;
+      frame->start_ticks = call->place;
+      frame->children_ticks = call->sp;
+      sonde_ring_store_relaxed (&frame->node, number);
+      frame->weight = 0;
+      set_top (self, frame);
+    }
+}
+
+void
+sonde_trie_pass (SondeTrieWriter *self, uint64_t function, uint64_t sp)
+{
+  if (UNLIKELY (!pass_quickly (self, function, sp)))
+    pass_fully (self, function, sp);
+}
+
+void
 sonde_trie_unwind (SondeTrieWriter *self, uint64_t sp)
 {
   SondeTrieFrame *frame;
@@ -537,7 +679,7 @@ sonde_trie_unwind (SondeTrieWriter *self, uint64_t sp)
       && self->epoch == sonde_ring_load_relaxed (&self->header->epoch))
     {
       frame = self->top;
-      while (frame->sp < sp)
+      while (sp_of (frame, false) < sp)
         frame = pop_dead (self, frame);
       set_top (self, frame);
     }

@@ -29,12 +29,18 @@ typedef struct
   uint64_t size_bytes;
 } SondeTrieRange;
 
+/* What hooks call: functions may have arguments and results in vector registers then, which are to
+ * be left as they are. */
 typedef struct
 {
   /* NULL: the processor's own counter */
   uint64_t (*read_clock) (void);
   /* NULL, or finds the stack that @sp is on: from hooks, also in signal handlers. False: unknown */
   bool (*find_stack) (uint64_t sp, SondeTrieRange *range);
+  /* NULL: all are, or whether calls of a function are to be counted: 1 for good, 0 for good not, -1
+   * not now. From sonde_trie_enter_within() and sonde_trie_exit_within(), also in signal handlers
+   */
+  int (*is_wanted) (uint64_t function);
 } SondeTrieUser;
 
 /**
@@ -81,6 +87,34 @@ void sonde_trie_exit (SondeTrieWriter *self, uint64_t sp);
  */
 void sonde_trie_enter_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site);
 void sonde_trie_exit_within (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site);
+
+/**
+ * sonde_trie_pass:
+ * @sp: where its return address is
+ *
+ * A call whose end nobody tells: it is over when another one is as high, or higher. So it is not
+ * timed.
+ */
+void sonde_trie_pass (SondeTrieWriter *self, uint64_t function, uint64_t sp);
+
+/* A call that had begun before the thread had its writer. */
+typedef struct
+{
+  uint64_t function;
+  uint64_t site;  /* where it returns to */
+  uint64_t place; /* where that address is, on the stack; 0: not known */
+  uint64_t sp;    /* in the function, as sonde_trie_enter_within() has it */
+} SondeTrieStanding;
+
+/**
+ * sonde_trie_seed:
+ * @calls: of the stack that sonde_trie_take_writer() was told, the outermost first; as many are
+ *   taken as a slab has room for
+ *
+ * Before the first call of a thread: where it is. These are not counted, nor are they timed.
+ * Whether such a call has returned is told by the stack, as its function may have no hook.
+ */
+void sonde_trie_seed (SondeTrieWriter *self, const SondeTrieStanding *calls, size_t n_calls);
 
 /* The program goes on at @sp: all calls above (lower) are over. */
 void sonde_trie_unwind (SondeTrieWriter *self, uint64_t sp);

@@ -4,44 +4,80 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum
-{
-  MAX_NAME = 4096,     /* bytes; more are cut */
-  MAX_OVERLAP = 256,   /* older code that an address is looked for in */
-  MAX_MOVES_BACK = 64, /* loads that the origin of a move is looked for in */
-  DUMP_MAGIC = 0x4A695444,
-  DUMP_CODE_LOAD = 0,
-  DUMP_CODE_MOVE = 1,
-};
+#include "base/hash.h"
 
-#define MAX_NAMES_BYTES (256u << 20)
-
+/* A node of a treap: ordered by begin, a heap by priorities that nobody can foresee, so that no
+ * program can make it deep. Codes do not overlap. */
 typedef struct
 {
   uint64_t begin;
   uint64_t end;
-  uint32_t order; /* of arrival */
-  uint32_t name;  /* offset into the names */
-} JitEntry;
+  uint64_t mark;
+  uint32_t name;  /* offset of its NameHeader */
+  uint32_t left;  /* indices; 0: none */
+  uint32_t right; /* of a free one: unused; left is the next free one */
+  uint32_t priority;
+} JitNode;
+
+/* What is there from a later time on. */
+typedef struct
+{
+  uint64_t begin;
+  uint64_t end;
+  uint64_t from; /* of a move */
+  int64_t since_ns;
+  uint32_t name; /* 0: it is a move */
+} JitWaiting;
+
+/* A code, and the rest of one that it lies in. */
+#define NODES_A_CODE    2
+
+#define BYTES_A_WAITING (sizeof (JitWaiting) + NODES_A_CODE * sizeof (JitNode))
+
+/* Before each name. */
+typedef struct
+{
+  uint32_t moved_to; /* while names are packed; else 0 */
+} NameHeader;
 
 struct SondeJitMap
 {
-  JitEntry *entries;
-  size_t n_entries;
-  size_t n_allocated;
-  char *names;
+  size_t max_bytes;
+  uint64_t random;
+
+  JitNode *nodes; /* the first one is never used */
+  uint32_t n_nodes;
+  uint32_t n_nodes_allocated;
+  uint32_t n_used;
+  uint32_t first_free; /* 0: none */
+  uint32_t root;       /* 0: none */
+
+  int64_t asked_ns;    /* the latest time that was */
+  JitWaiting *waiting; /* from first_waiting on, in the order of time */
+  size_t first_waiting;
+  size_t n_waiting; /* those before the first included */
+  size_t n_waiting_allocated;
+
+  char *names; /* the first bytes are none, so that no name is at 0 */
   size_t names_size;
   size_t names_allocated;
-  bool is_sorted;
+  size_t packed_size; /* what was left when they were packed last */
 };
 
 SondeJitMap *
-sonde_jit_map_new (void)
+sonde_jit_map_new (size_t max_bytes)
 {
-  return calloc (1, sizeof (SondeJitMap));
+  SondeJitMap *self = calloc (1, sizeof *self);
+
+  if (self == NULL)
+    return NULL;
+  self->max_bytes = max_bytes;
+  self->random = sonde_hash_seed () | 1;
+  self->names_size = sizeof (NameHeader);
+  self->n_nodes = 1;
+  self->asked_ns = INT64_MIN;
+  return self;
 }
 
 void
@@ -49,303 +85,372 @@ sonde_jit_map_free (SondeJitMap *self)
 {
   if (self == NULL)
     return;
-  free (self->entries);
+  free (self->nodes);
+  free (self->waiting);
   free (self->names);
   free (self);
 }
 
-static int
-add_entry (SondeJitMap *self, uint64_t begin, uint64_t size, uint32_t name)
+size_t
+sonde_jit_map_n_entries (const SondeJitMap *self)
 {
-  if (size == 0 || size > UINT64_MAX - begin)
-    return 0;
-  if (self->n_entries == SONDE_JIT_MAP_MAX_ENTRIES)
-    return -EFBIG;
-  if (self->n_entries == self->n_allocated)
-    {
-      size_t n_allocated = self->n_allocated * 2 + 256;
-      JitEntry *entries = reallocarray (self->entries, n_allocated, sizeof *entries);
+  return self->n_used + self->n_waiting - self->first_waiting;
+}
 
-      if (entries == NULL)
-        return -ENOMEM;
-      self->entries = entries;
-      self->n_allocated = n_allocated;
-    }
-  self->entries[self->n_entries]
-      = (JitEntry){ begin, begin + size, (uint32_t) self->n_entries, name };
-  self->n_entries++;
+size_t
+sonde_jit_map_bytes (const SondeJitMap *self)
+{
+  return self->n_nodes * sizeof (JitNode) + self->names_size
+         + (self->n_waiting - self->first_waiting) * BYTES_A_WAITING;
+}
+
+/* --- the tree --- */
+
+static uint32_t
+next_random (SondeJitMap *self)
+{
+  self->random ^= self->random << 13;
+  self->random ^= self->random >> 7;
+  self->random ^= self->random << 17;
+  return (uint32_t) (self->random >> 32);
+}
+
+/* Room for as many nodes as one more and all that wait can need, so that none is made in a look-up.
+ */
+static int
+ensure_nodes (SondeJitMap *self)
+{
+  size_t n_wanted = self->n_nodes + NODES_A_CODE * (self->n_waiting - self->first_waiting + 1);
+  JitNode *nodes;
+  uint32_t n;
+
+  if (n_wanted <= self->n_nodes_allocated)
+    return 0;
+  if (n_wanted > UINT32_MAX / 4)
+    return -ENOSPC;
+  n = (uint32_t) n_wanted * 2;
+  nodes = reallocarray (self->nodes, n, sizeof *nodes);
+  if (nodes == NULL)
+    return -ENOMEM;
+  self->nodes = nodes;
+  self->n_nodes_allocated = n;
   return 0;
 }
 
-static int
-add_named (SondeJitMap *self, uint64_t begin, uint64_t size, const char *name, size_t length)
+static uint32_t
+new_node (SondeJitMap *self, uint64_t begin, uint64_t end, uint32_t name, uint64_t mark)
 {
-  size_t offset = self->names_size;
+  uint32_t index = self->first_free;
 
-  if (length == 0 || memchr (name, '\0', length) != NULL)
-    return 0;
-  if (length > MAX_NAME)
-    length = MAX_NAME;
-  if (offset + length + 1 > MAX_NAMES_BYTES)
-    return -EFBIG;
-  if (offset + length + 1 > self->names_allocated)
+  if (index != 0)
+    self->first_free = self->nodes[index].left;
+  else
+    index = self->n_nodes++;
+  self->nodes[index] = (JitNode){
+    .begin = begin, .end = end, .mark = mark, .name = name, .priority = next_random (self)
+  };
+  self->n_used++;
+  return index;
+}
+
+static void
+free_nodes (SondeJitMap *self, uint32_t index)
+{
+  JitNode *node;
+
+  if (index == 0)
+    return;
+  node = &self->nodes[index];
+  free_nodes (self, node->left);
+  free_nodes (self, node->right);
+  node->left = self->first_free;
+  self->first_free = index;
+  self->n_used--;
+}
+
+/* @low: what begins before @key; @high: the rest */
+static void
+split (SondeJitMap *self, uint32_t tree, uint64_t key, uint32_t *low, uint32_t *high)
+{
+  JitNode *node;
+
+  *low = *high = 0;
+  if (tree == 0)
+    return;
+  node = &self->nodes[tree];
+  if (node->begin < key)
     {
-      size_t n_allocated = self->names_allocated * 2 + 2 * MAX_NAME;
-      char *names = realloc (self->names, n_allocated);
+      split (self, node->right, key, &node->right, high);
+      *low = tree;
+    }
+  else
+    {
+      split (self, node->left, key, low, &node->left);
+      *high = tree;
+    }
+}
+
+/* All of @low is before all of @high. */
+static uint32_t
+join (SondeJitMap *self, uint32_t low, uint32_t high)
+{
+  if (low == 0 || high == 0)
+    return low != 0 ? low : high;
+  if (self->nodes[low].priority > self->nodes[high].priority)
+    {
+      self->nodes[low].right = join (self, self->nodes[low].right, high);
+      return low;
+    }
+  self->nodes[high].left = join (self, low, self->nodes[high].left);
+  return high;
+}
+
+/* NULL: the tree is empty. */
+static JitNode *
+last_of (SondeJitMap *self, uint32_t tree)
+{
+  while (tree != 0 && self->nodes[tree].right != 0)
+    tree = self->nodes[tree].right;
+  return tree != 0 ? &self->nodes[tree] : NULL;
+}
+
+/* NULL: there is none. */
+static JitNode *
+find_node (SondeJitMap *self, uint64_t address)
+{
+  uint32_t at = self->root;
+
+  while (at != 0)
+    {
+      JitNode *node = &self->nodes[at];
+
+      if (address >= node->begin && address < node->end)
+        return node;
+      at = address < node->begin ? node->left : node->right;
+    }
+  return NULL;
+}
+
+/* There is room for two nodes. */
+static void
+put (SondeJitMap *self, uint64_t begin, uint64_t end, uint32_t name)
+{
+  JitNode *before, *last;
+  uint32_t low, inside, high;
+  uint32_t rest = 0;
+
+  split (self, self->root, begin, &low, &inside);
+  split (self, inside, end, &inside, &high);
+  before = last_of (self, low);
+  last = last_of (self, inside);
+  if (last == NULL || last->end <= end)
+    last = before != NULL && before->end > end ? before : NULL;
+  if (last != NULL)
+    {
+      const JitNode cut = *last;
+
+      rest = new_node (self, end, cut.end, cut.name, cut.mark);
+    }
+  if (before != NULL && before->end > begin)
+    before->end = begin;
+  free_nodes (self, inside);
+  low = join (self, low, new_node (self, begin, end, name, 0));
+  self->root = join (self, join (self, low, rest), high);
+}
+
+/* --- names --- */
+
+static uint32_t
+pack_name (SondeJitMap *self, char *packed, size_t *packed_size, uint32_t name)
+{
+  NameHeader header;
+  size_t size_bytes;
+
+  memcpy (&header, self->names + name, sizeof header);
+  if (header.moved_to != 0)
+    return header.moved_to;
+  size_bytes = sizeof header + strlen (self->names + name + sizeof header) + 1;
+  memcpy (packed + *packed_size, self->names + name, size_bytes);
+  header.moved_to = (uint32_t) *packed_size;
+  memcpy (self->names + name, &header, sizeof header);
+  *packed_size += size_bytes;
+  return header.moved_to;
+}
+
+static void
+pack_names_of (SondeJitMap *self, char *packed, size_t *packed_size, uint32_t tree)
+{
+  if (tree == 0)
+    return;
+  self->nodes[tree].name = pack_name (self, packed, packed_size, self->nodes[tree].name);
+  pack_names_of (self, packed, packed_size, self->nodes[tree].left);
+  pack_names_of (self, packed, packed_size, self->nodes[tree].right);
+}
+
+/* Drops the names of code that is not there any more. */
+static int
+pack_names (SondeJitMap *self)
+{
+  char *packed = malloc (self->names_size);
+  size_t size = sizeof (NameHeader);
+
+  if (packed == NULL)
+    return -ENOMEM;
+  memset (packed, 0, size);
+  pack_names_of (self, packed, &size, self->root);
+  for (size_t i = self->first_waiting; i < self->n_waiting; i++)
+    if (self->waiting[i].name != 0)
+      self->waiting[i].name = pack_name (self, packed, &size, self->waiting[i].name);
+  free (self->names);
+  self->names = packed;
+  self->names_allocated = self->names_size;
+  self->names_size = self->packed_size = size;
+  return 0;
+}
+
+/* Whether as much more may be kept. Packing costs time, so it is done again when there is a good
+ * deal more to be dropped. */
+static int
+ensure_bound (SondeJitMap *self, size_t more_bytes)
+{
+  int r;
+
+  if (more_bytes <= self->max_bytes && sonde_jit_map_bytes (self) <= self->max_bytes - more_bytes)
+    return 0;
+  if (self->names_size - self->packed_size < self->max_bytes / 8)
+    return -ENOSPC;
+  r = pack_names (self);
+  if (r < 0)
+    return r;
+  return sonde_jit_map_bytes (self) <= self->max_bytes - more_bytes ? 0 : -ENOSPC;
+}
+
+static int
+add_name (SondeJitMap *self, const char *name, size_t length, uint32_t *offset)
+{
+  const NameHeader header = { 0 };
+  size_t size_bytes = sizeof header + length + 1;
+  char *at;
+
+  if (size_bytes > self->names_allocated - self->names_size || self->names == NULL)
+    {
+      size_t n_allocated = self->names_allocated * 2 + 2 * SONDE_JIT_MAP_MAX_NAME;
+      char *names = n_allocated <= UINT32_MAX ? realloc (self->names, n_allocated) : NULL;
 
       if (names == NULL)
         return -ENOMEM;
       self->names = names;
       self->names_allocated = n_allocated;
     }
-  memcpy (self->names + offset, name, length);
-  self->names[offset + length] = '\0';
-  self->names_size += length + 1;
-  return add_entry (self, begin, size, (uint32_t) offset);
-}
-
-/* All of the file, with a NUL behind it; free() it. */
-static int
-read_file (int fd, char **content, size_t *size)
-{
-  struct stat st;
-  size_t n_read = 0;
-  char *bytes;
-
-  if (fstat (fd, &st) < 0)
-    return -errno;
-  if (st.st_size < 0 || st.st_size > (off_t) SONDE_JIT_MAP_MAX_BYTES)
-    return -EFBIG;
-  bytes = malloc ((size_t) st.st_size + 1);
-  if (bytes == NULL)
-    return -ENOMEM;
-  while (n_read < (size_t) st.st_size)
-    {
-      ssize_t n = pread (fd, bytes + n_read, (size_t) st.st_size - n_read, (off_t) n_read);
-
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n < 0)
-        {
-          int r = -errno;
-
-          free (bytes);
-          return r;
-        }
-      if (n == 0)
-        break;
-      n_read += (size_t) n;
-    }
-  bytes[n_read] = '\0';
-  *content = bytes;
-  *size = n_read;
+  at = self->names + self->names_size;
+  *offset = (uint32_t) self->names_size;
+  memcpy (at, &header, sizeof header);
+  memcpy (at + sizeof header, name, length);
+  at[sizeof header + length] = '\0';
+  self->names_size += size_bytes;
   return 0;
 }
 
-/* A number in hexadecimal, with or without "0x", and the space behind it. */
-static bool
-take_number (const char **at, const char *end, uint64_t *number)
-{
-  const char *from = *at;
-  uint64_t value = 0;
-  int n_digits = 0;
-
-  if (end - from > 2 && from[0] == '0' && (from[1] == 'x' || from[1] == 'X'))
-    from += 2;
-  for (; from < end && *from != ' '; from++, n_digits++)
-    {
-      char c = *from;
-      int digit = c >= '0' && c <= '9'   ? c - '0'
-                  : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                  : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                         : -1;
-
-      if (digit < 0 || n_digits == 16)
-        return false;
-      value = value << 4 | (uint64_t) digit;
-    }
-  if (n_digits == 0 || from == end)
-    return false;
-  *number = value;
-  *at = from + 1;
-  return true;
-}
-
-int
-sonde_jit_map_read_text (SondeJitMap *self, int fd)
-{
-  char *content;
-  size_t size;
-  int r = read_file (fd, &content, &size);
-
-  if (r < 0)
-    return r;
-  for (const char *line = content; line < content + size && r == 0;)
-    {
-      const char *end = memchr (line, '\n', size - (size_t) (line - content));
-      uint64_t begin, n_bytes;
-
-      if (end == NULL) /* still being written */
-        break;
-      if (take_number (&line, end, &begin) && take_number (&line, end, &n_bytes))
-        r = add_named (self, begin, n_bytes, line, (size_t) (end - line));
-      line = end + 1;
-    }
-  free (content);
-  return r;
-}
-
-typedef struct
-{
-  uint32_t magic;
-  uint32_t version;
-  uint32_t size_bytes;
-  uint32_t machine;
-  uint32_t padding;
-  uint32_t pid;
-  uint64_t time_ns;
-  uint64_t flags;
-} DumpHeader;
-
-typedef struct
-{
-  uint32_t id;
-  uint32_t size_bytes; /* this header included */
-  uint64_t time_ns;
-} DumpRecord;
-
-typedef struct
-{
-  uint32_t pid;
-  uint32_t tid;
-  uint64_t vma;
-  uint64_t address;
-  uint64_t size_bytes;
-  uint64_t index;
-} DumpLoad; /* then the name and a NUL, then the code */
-
-typedef struct
-{
-  uint32_t pid;
-  uint32_t tid;
-  uint64_t vma;
-  uint64_t old_address;
-  uint64_t new_address;
-  uint64_t size_bytes;
-  uint64_t index;
-} DumpMove;
+/* --- time --- */
 
 static int
-take_load (SondeJitMap *self, const char *body, size_t size)
+wait (SondeJitMap *self, JitWaiting added)
 {
-  DumpLoad load;
-  const char *name = body + sizeof load;
-  const char *end;
-
-  if (size <= sizeof load)
-    return 0;
-  memcpy (&load, body, sizeof load);
-  end = memchr (name, '\0', size - sizeof load);
-  if (end == NULL)
-    return 0;
-  return add_named (self, load.address, load.size_bytes, name, (size_t) (end - name));
-}
-
-static int
-take_move (SondeJitMap *self, const char *body, size_t size)
-{
-  DumpMove move;
-  size_t n_back = self->n_entries < MAX_MOVES_BACK ? self->n_entries : MAX_MOVES_BACK;
-
-  if (size < sizeof move)
-    return 0;
-  memcpy (&move, body, sizeof move);
-  for (size_t i = 1; i <= n_back; i++)
+  /* Those that are over go when they are half of all, so that each is moved once. */
+  if (self->first_waiting > 0 && self->first_waiting >= self->n_waiting / 2)
     {
-      const JitEntry *entry = &self->entries[self->n_entries - i];
-
-      if (entry->begin == move.old_address)
-        return add_entry (self, move.new_address, move.size_bytes, entry->name);
+      self->n_waiting -= self->first_waiting;
+      memmove (self->waiting, self->waiting + self->first_waiting,
+               self->n_waiting * sizeof *self->waiting);
+      self->first_waiting = 0;
     }
+  if (self->n_waiting == self->n_waiting_allocated)
+    {
+      size_t n_allocated = self->n_waiting_allocated * 2 + 64;
+      JitWaiting *waiting = reallocarray (self->waiting, n_allocated, sizeof *waiting);
+
+      if (waiting == NULL)
+        return -ENOMEM;
+      self->waiting = waiting;
+      self->n_waiting_allocated = n_allocated;
+    }
+  if (self->n_waiting > self->first_waiting
+      && added.since_ns < self->waiting[self->n_waiting - 1].since_ns)
+    added.since_ns = self->waiting[self->n_waiting - 1].since_ns;
+  self->waiting[self->n_waiting++] = added;
   return 0;
 }
 
-int
-sonde_jit_map_read_dump (SondeJitMap *self, int fd)
+/* What is there by then. */
+static void
+settle (SondeJitMap *self, int64_t time_ns)
 {
-  DumpHeader header = { 0 };
-  DumpRecord record;
-  char *content;
-  size_t size;
-  int r = read_file (fd, &content, &size);
-
-  if (r < 0)
-    return r;
-  if (size >= sizeof header)
-    memcpy (&header, content, sizeof header);
-  if (header.magic != DUMP_MAGIC || header.size_bytes < sizeof header || header.size_bytes > size)
-    r = -ENOEXEC;
-  for (size_t at = header.size_bytes; r == 0 && size - at >= sizeof record; at += record.size_bytes)
+  while (self->first_waiting < self->n_waiting
+         && self->waiting[self->first_waiting].since_ns <= time_ns)
     {
-      const char *body = content + at + sizeof record;
+      const JitWaiting *next = &self->waiting[self->first_waiting];
+      const JitNode *moved = next->name == 0 ? find_node (self, next->from) : NULL;
+      uint32_t name = moved != NULL ? moved->name : next->name;
 
-      memcpy (&record, content + at, sizeof record);
-      if (record.size_bytes < sizeof record || record.size_bytes > size - at)
-        break; /* broken, or still being written */
-      if (record.id == DUMP_CODE_LOAD)
-        r = take_load (self, body, record.size_bytes - sizeof record);
-      else if (record.id == DUMP_CODE_MOVE)
-        r = take_move (self, body, record.size_bytes - sizeof record);
+      /* Their room was made when they came. */
+      if (name != 0)
+        put (self, next->begin, next->end, name);
+      self->first_waiting++;
     }
-  free (content);
-  return r;
-}
-
-size_t
-sonde_jit_map_n_entries (const SondeJitMap *self)
-{
-  return self->n_entries;
 }
 
 static int
-compare_entries (const void *a, const void *b)
+add (SondeJitMap *self, JitWaiting added, const char *name, size_t length)
 {
-  const JitEntry *left = a;
-  const JitEntry *right = b;
+  int r = ensure_bound (self, BYTES_A_WAITING + sizeof (NameHeader) + length + 1);
 
-  if (left->begin != right->begin)
-    return left->begin < right->begin ? -1 : 1;
-  return left->order < right->order ? -1 : left->order > right->order;
+  if (r == 0)
+    r = ensure_nodes (self);
+  if (r == 0 && name != NULL)
+    r = add_name (self, name, length, &added.name);
+  if (r == 0)
+    r = wait (self, added);
+  if (r == 0)
+    settle (self, self->asked_ns);
+  return r;
+}
+
+int
+sonde_jit_map_add (SondeJitMap *self,
+                   uint64_t begin,
+                   uint64_t size,
+                   const char *name,
+                   size_t length,
+                   int64_t since_ns)
+{
+  if (size == 0 || size > UINT64_MAX - begin || length == 0 || memchr (name, '\0', length) != NULL)
+    return -EINVAL;
+  if (length > SONDE_JIT_MAP_MAX_NAME)
+    length = SONDE_JIT_MAP_MAX_NAME;
+  return add (self, (JitWaiting){ begin, begin + size, 0, since_ns, 0 }, name, length);
+}
+
+int
+sonde_jit_map_move (
+    SondeJitMap *self, uint64_t from, uint64_t begin, uint64_t size, int64_t since_ns)
+{
+  if (size == 0 || size > UINT64_MAX - begin)
+    return -EINVAL;
+  return add (self, (JitWaiting){ begin, begin + size, from, since_ns, 0 }, NULL, 0);
 }
 
 bool
-sonde_jit_map_lookup (SondeJitMap *self, uint64_t address, SondeSymbol *symbol)
+sonde_jit_map_lookup (SondeJitMap *self, uint64_t address, int64_t time_ns, SondeJitCode *code)
 {
-  const JitEntry *found = NULL;
-  size_t low = 0;
-  size_t high = self->n_entries;
+  JitNode *node;
 
-  if (!self->is_sorted && self->n_entries > 0)
-    qsort (self->entries, self->n_entries, sizeof *self->entries, compare_entries);
-  self->is_sorted = true;
-  while (low < high)
-    {
-      size_t middle = low + (high - low) / 2;
-
-      if (self->entries[middle].begin <= address)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  for (size_t n = 0; low > 0 && n < MAX_OVERLAP; n++)
-    {
-      const JitEntry *entry = &self->entries[--low];
-
-      if (address < entry->end && (found == NULL || entry->order > found->order))
-        found = entry;
-    }
-  if (found == NULL)
+  if (self->asked_ns < time_ns)
+    self->asked_ns = time_ns;
+  settle (self, self->asked_ns);
+  node = find_node (self, address);
+  if (node == NULL)
     return false;
-  *symbol = (SondeSymbol){ found->begin, found->end, self->names + found->name };
+  *code = (SondeJitCode){ node->begin, node->end, self->names + node->name + sizeof (NameHeader),
+                          &node->mark };
   return true;
 }

@@ -223,6 +223,53 @@ step_by_frame_pointer (CfiWalk *self)
   return SONDE_STEP_OK;
 }
 
+static bool
+is_trampoline (const CfiWalk *self, uint64_t address, uint64_t *begin)
+{
+  const SondeUnwinder *base = &self->unwinder->base;
+
+  return self->arch == SONDE_ARCH_X86_64 && base->is_trampoline != NULL
+         && base->is_trampoline (self->process, address, begin, base->user_data);
+}
+
+/* It calls with one word on the stack below its return address: an empty one, and the frame pointer
+ * is what it was, or since 3.14 the caller's frame pointer, and the frame pointer leads there. All
+ * other registers stay. Where it was sampled itself, the word may not be there yet, or not any
+ * more. Source: CPython, Python/asm_trampoline.S */
+static SondeStep
+step_over_trampoline (CfiWalk *self, uint64_t begin)
+{
+  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  SondeFrameState next = self->frame;
+  uint64_t sp = self->frame.registers.values[registers->sp];
+  uint64_t fp;
+  uint64_t return_address = 0;
+  unsigned n_words = self->frame.exact_pc && self->frame.pc == begin ? 0 : 1;
+
+  self->in_chain = false;
+  for (;; n_words--)
+    {
+      if (!sonde_stack_copy_read (&self->stack, sp + 8 * n_words, 8, &return_address))
+        return self->stack.ran_out ? SONDE_STEP_RAN_OUT : SONDE_STEP_BAD;
+      if (return_address != 0
+          && sonde_process_find_mapping (self->unwinder->processes, self->process,
+                                         return_address - 1)
+                 != NULL)
+        break;
+      if (n_words == 0 || !self->frame.exact_pc)
+        return SONDE_STEP_NO_RULE;
+    }
+  if (n_words == 1 && sonde_cfi_registers_get (&self->frame.registers, registers->fp, &fp)
+      && fp == sp
+      && !sonde_stack_copy_read (&self->stack, sp, 8, &next.registers.values[registers->fp]))
+    return SONDE_STEP_BAD;
+  next.registers.values[registers->sp] = sp + 8 * (n_words + 1);
+  next.pc = return_address;
+  next.exact_pc = false;
+  self->frame = next;
+  return SONDE_STEP_OK;
+}
+
 static SondeStep
 step_by_rule (CfiWalk *self, const SondeRule *rule, uint64_t vaddr, bool is_first)
 {
@@ -329,9 +376,11 @@ step (CfiWalk *self, bool is_first)
   SondeRule decoded;
   SondeStep result;
   uint64_t vaddr;
+  uint64_t begin;
 
   if (!find_place (self, address))
-    return step_by_frame_pointer (self);
+    return is_trampoline (self, address, &begin) ? step_over_trampoline (self, begin)
+                                                 : step_by_frame_pointer (self);
   rule = get_rule (self, address, &decoded);
   vaddr = address - self->place->bias;
   if (rule->kind != SONDE_RULE_NONE)

@@ -280,6 +280,7 @@ struct SondeSelfUnwinder
   ThreadStack stack;
   KnownStack known;
   KnownFrame walked[MAX_KNOWN_FRAMES]; /* in this walk, leaf first */
+  uint64_t listed[SONDE_SELF_UNWINDER_MAX_ADDRS];
   SondeCfiScratch scratch;
   SondeCfiRow row;
   KnownRule rules[N_RULES];
@@ -758,6 +759,34 @@ sonde_self_unwinder_walk (SondeSelfUnwinder *self,
     keep_stack (&self->known, self->walked, walking.n_walked);
   /* One that is longer than what was told of it ends elsewhere. */
   self->known.is_last = walking.is_own && n_addrs < max_addrs && !self->known.is_cut;
+  return n_addrs;
+}
+
+size_t
+sonde_self_unwinder_list (SondeSelfUnwinder *self,
+                          const SondeCallSite *caller,
+                          SondeStandingCall *calls,
+                          size_t max_calls)
+{
+  size_t n_addrs;
+
+  forget_stack (&self->known);
+  n_addrs = sonde_self_unwinder_walk (self, caller, self->listed, max_calls);
+  for (size_t i = 0; i < n_addrs; i++)
+    {
+      const KnownFrame *frame = &self->walked[i];
+      LoadedCfi module;
+      SondeCfiCie cie;
+      SondeCfiFde fde;
+
+      calls[i] = (SondeStandingCall){ .sp = frame->sp,
+                                      .return_place = frame->is_opaque ? 0 : frame->pc_place,
+                                      .returns_to = i + 1 < n_addrs ? self->listed[i + 1] : 0 };
+      /* The call before the return address is in the function, also where that never returns. */
+      if (find_module (frame->pc - 1, &module)
+          && find_function (&module, frame->pc - 1, &cie, &fde))
+        calls[i].function = fde.begin;
+    }
   return n_addrs;
 }
 

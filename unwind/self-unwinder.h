@@ -55,6 +55,30 @@ size_t sonde_self_unwinder_walk (SondeSelfUnwinder *self,
                                  uint64_t *addrs,
                                  size_t max_addrs);
 
+/* A function that has not returned. */
+typedef struct
+{
+  uint64_t function;     /* where its code begins; 0: not known */
+  uint64_t sp;           /* behind the call that it has made, as of a call site */
+  uint64_t return_place; /* where the address is that it returns to; 0: not known */
+  uint64_t returns_to;   /* 0: the walk ends here */
+} SondeStandingCall;
+
+/**
+ * sonde_self_unwinder_list:
+ * @caller: of a function that has not returned
+ * @calls: (out): that caller, then those above it
+ * @max_calls: 1 to SONDE_SELF_UNWINDER_MAX_ADDRS
+ *
+ * A walk that remembers nothing of the one before, and tells more.
+ *
+ * Returns: how many there are, at least 1
+ */
+size_t sonde_self_unwinder_list (SondeSelfUnwinder *self,
+                                 const SondeCallSite *caller,
+                                 SondeStandingCall *calls,
+                                 size_t max_calls);
+
 /**
  * sonde_self_unwinder_hash:
  * @addrs: of the walk before

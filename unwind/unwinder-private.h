@@ -30,6 +30,8 @@ typedef struct
 struct SondeUnwinder
 {
   const SondeUnwinderOps *ops;
+  SondeTrampolineTest is_trampoline; /* NULL: there are none */
+  void *user_data;
 };
 
 #if defined(__x86_64__)

@@ -127,6 +127,13 @@ sonde_unwinder_free (SondeUnwinder *self)
     self->ops->free (self);
 }
 
+void
+sonde_unwinder_set_trampolines (SondeUnwinder *self, SondeTrampolineTest test, void *user_data)
+{
+  self->is_trampoline = test;
+  self->user_data = user_data;
+}
+
 SondeUnwindEnd
 sonde_unwinder_unwind (SondeUnwinder *self,
                        SondeProcess *process,

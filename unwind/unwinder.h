@@ -52,6 +52,17 @@ SondeUnwinder *sonde_unwinder_new_cfi (SondeProcessTable *processes);
 SondeUnwinder *sonde_unwinder_new_libdwfl (SondeProcessTable *processes);
 void sonde_unwinder_free (SondeUnwinder *self);
 
+/* Whether @address, which is in no module, lies in one of the trampolines through which CPython
+ * runs its functions for profilers; @begin: (out): of its code. Allocates nothing. */
+typedef bool (*SondeTrampolineTest) (SondeProcess *process,
+                                     uint64_t address,
+                                     uint64_t *begin,
+                                     void *user_data);
+/* NULL, as in the beginning: there are none. Of 64-bit programs on x86-64, for the first unwinder.
+ */
+void
+sonde_unwinder_set_trampolines (SondeUnwinder *self, SondeTrampolineTest test, void *user_data);
+
 /**
  * sonde_unwinder_unwind:
  * @addrs: (out): the sampled pc, then return addresses, leaf first

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "client/base/text.h"
 #include "client/model/heap-log-reader.h"
+#include "protocol/calls.h"
 
 #define MAX_SHOWN_DEPTH 64u /* functions of a path in a line */
 
@@ -65,10 +67,55 @@ take_path (guint program, const SondeCallsPath *path, gpointer user_data)
   g_array_append_val (g_ptr_array_index (self->locations, program), self->location);
 }
 
+/* --- slow calls --- */
+
+static void
+clear_slow (gpointer data)
+{
+  g_free (((SondeCallsSlow *) data)->path);
+}
+
+static gint
+compare_slow (gconstpointer first, gconstpointer second)
+{
+  const SondeCallsSlow *a = first;
+  const SondeCallsSlow *b = second;
+
+  if (a->duration_ns != b->duration_ns)
+    return a->duration_ns > b->duration_ns ? -1 : 1;
+  return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
+}
+
+static void
+keep_slowest (SondeCalls *self)
+{
+  g_array_sort (self->slow, compare_slow);
+  g_array_set_size (self->slow, MIN (self->slow->len, SONDE_CALLS_MAX_SLOW));
+}
+
+static void
+take_mark (const SondeModelMark *mark, gpointer user_data)
+{
+  SondeCalls *self = user_data;
+  SondeCallsSlow slow
+      = { .pid = mark->pid, .begin_ns = mark->time_ns, .duration_ns = mark->duration_ns };
+
+  if (strncmp (mark->group, SONDE_CALLS_SLOW_GROUP, sizeof SONDE_CALLS_SLOW_GROUP) != 0
+      || (self->pid >= 0 && mark->pid != self->pid))
+    return;
+  slow.path = sonde_text_escape (mark->message, -1);
+  g_array_append_val (self->slow, slow);
+  self->n_slow++;
+  if (self->slow->len >= 2 * SONDE_CALLS_MAX_SLOW)
+    keep_slowest (self);
+}
+
+/* --- life --- */
+
 SondeCalls *
 sonde_calls_new (gint32 pid)
 {
-  const SondeModelFuncs funcs = { .allocation = take_location };
+  const SondeModelFuncs funcs = { .allocation = take_location, .mark = take_mark };
   SondeCalls *self = g_new0 (SondeCalls, 1);
 
   self->pid = pid;
@@ -77,6 +124,8 @@ sonde_calls_new (gint32 pid)
   self->locations = g_ptr_array_new_with_free_func ((GDestroyNotify) g_array_unref);
   self->rows = g_array_new (FALSE, TRUE, sizeof (SondeCallsRow));
   self->nodes = g_array_new (FALSE, TRUE, sizeof (SondeCallsNode));
+  self->slow = g_array_new (FALSE, FALSE, sizeof (SondeCallsSlow));
+  g_array_set_clear_func (self->slow, clear_slow);
   return self;
 }
 
@@ -89,11 +138,19 @@ sonde_calls_free (SondeCalls *self)
     g_free (g_array_index (self->rows, SondeCallsRow, i).buckets);
   g_array_unref (self->rows);
   g_array_unref (self->nodes);
+  g_array_unref (self->slow);
   g_ptr_array_unref (self->locations);
   sonde_symbol_resolver_free (self->resolver);
   sonde_calls_reader_free (self->reader);
   sonde_capture_model_free (self->model);
   g_free (self);
+}
+
+gboolean
+sonde_calls_is_chunk (const SondeFrame *frame)
+{
+  return frame->type == SONDE_FRAME_FILE_CHUNK
+         && g_str_has_prefix (((const SondeFrameFileChunk *) frame)->path, SONDE_CALLS_FOLDER);
 }
 
 /* What else tells of allocations would be taken for a path. */
@@ -123,6 +180,12 @@ sonde_calls_function (const SondeCalls *self, guint32 function)
                             : sonde_symbol_resolver_function (self->resolver, function - N_ROOTS);
 }
 
+guint32
+sonde_calls_resolved_function (const SondeCalls *self, guint32 function)
+{
+  return function - N_ROOTS;
+}
+
 static guint32
 function_of (const SondeCalls *self, guint program, guint path)
 {
@@ -137,6 +200,79 @@ function_of (const SondeCalls *self, guint program, guint path)
   functions
       = sonde_symbol_resolver_get (self->resolver, g_array_index (locations, guint32, path), &n);
   return n > 0 ? functions[0] + N_ROOTS : N_ROOTS;
+}
+
+/* --- names of slow calls --- */
+
+/* Of a process that was over before its mappings were known the mark has addresses. */
+static char *
+dup_named_path (GHashTable *names, const char *path)
+{
+  g_auto (GStrv) functions = g_strsplit (path, " > ", -1);
+  guint64 address;
+
+  for (guint i = 0; functions[i] != NULL; i++)
+    if (g_str_has_prefix (functions[i], "0x")
+        && g_ascii_string_to_unsigned (functions[i] + 2, 16, 0, G_MAXUINT64, &address, NULL))
+      {
+        const char *name = g_hash_table_lookup (names, GSIZE_TO_POINTER (address));
+
+        if (name == NULL)
+          continue;
+        g_free (functions[i]);
+        functions[i] = g_strdup (name);
+      }
+  return g_strjoinv (" > ", functions);
+}
+
+/* The functions of a program, by address. */
+static GHashTable *
+index_names (const SondeCalls *self, guint program)
+{
+  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
+  GHashTable *names = g_hash_table_new (NULL, NULL);
+
+  for (guint i = 0; i < of->paths->len; i++)
+    {
+      const SondeCallsPath *path = &g_array_index (of->paths, SondeCallsPath, i);
+
+      if (path->parent != 0)
+        g_hash_table_insert (
+            names, GSIZE_TO_POINTER (path->address),
+            (gpointer) sonde_calls_function (self, function_of (self, program, i))->name);
+    }
+  return names;
+}
+
+static void
+name_slow (SondeCalls *self)
+{
+  guint n_programs = sonde_calls_reader_n_programs (self->reader);
+  g_autofree GHashTable **names = g_new0 (GHashTable *, n_programs + 1);
+
+  for (guint i = 0; i < self->slow->len; i++)
+    {
+      SondeCallsSlow *slow = &g_array_index (self->slow, SondeCallsSlow, i);
+      guint program = n_programs;
+      char *path;
+
+      for (guint j = 0; j < n_programs; j++)
+        {
+          const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, j);
+
+          if (of->pid == slow->pid && of->begin_ns <= slow->begin_ns)
+            program = j;
+        }
+      if (program == n_programs || strstr (slow->path, "0x") == NULL)
+        continue;
+      if (names[program] == NULL)
+        names[program] = index_names (self, program);
+      path = dup_named_path (names[program], slow->path);
+      g_free (slow->path);
+      slow->path = path;
+    }
+  for (guint i = 0; i < n_programs; i++)
+    g_clear_pointer (&names[i], g_hash_table_unref);
 }
 
 /* --- sums --- */
@@ -209,6 +345,9 @@ sum_paths (SondeCalls *self, guint program)
   self->hooks_ns += pair_ticks * ns_a_tick * (double) account[SONDE_CALLS_ACCOUNT_COUNTED];
   self->n_programs++;
   self->n_partial += of->is_partial || of->refused != NULL;
+  self->n_refused += of->n_refused;
+  if (of->n_refused > 0)
+    self->reason = of->reason;
 }
 
 /* One walk over all paths, whatever they look like: it counts of each function how often it is in
@@ -333,8 +472,10 @@ void
 sonde_calls_finish (SondeCalls *self)
 {
   sonde_capture_model_settle (self->model);
+  keep_slowest (self);
   self->resolver = sonde_symbol_resolver_new (self->model, NULL);
   sonde_symbol_resolver_find_all (self->resolver);
+  name_slow (self);
   for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
     if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
       sum_paths (self, i);

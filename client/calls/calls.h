@@ -45,6 +45,17 @@ typedef struct
   SondeCallsSum sum;
 } SondeCallsNode;
 
+/* A call that took longer than trace-slow. */
+typedef struct
+{
+  gint32 pid;
+  gint64 begin_ns; /* CLOCK_MONOTONIC */
+  gint64 duration_ns;
+  char *path; /* escaped; functions from the outermost on, with " > " between */
+} SondeCallsSlow;
+
+#define SONDE_CALLS_MAX_SLOW 1000
+
 typedef struct
 {
   SondeCaptureModel *model;
@@ -52,20 +63,28 @@ typedef struct
   GPtrArray *locations; /* GArray of guint32 for each program: of its paths */
   guint32 location;     /* of the path that is told */
   gint32 pid;           /* whose calls are wanted; -1: all processes' */
+  gint64 start_ns;      /* of the capture; for who shows slow calls */
 
   SondeSymbolResolver *resolver;
-  GArray *rows;  /* SondeCallsRow, of each function that was called */
-  GArray *nodes; /* SondeCallsNode, of each path; parents first */
+  GArray *rows;   /* SondeCallsRow, of each function that was called */
+  GArray *nodes;  /* SondeCallsNode, of each path; parents first */
+  GArray *slow;   /* SondeCallsSlow: the SONDE_CALLS_MAX_SLOW slowest, from these on */
+  guint64 n_slow; /* of how many */
   guint64 account[SONDE_CALLS_N_ACCOUNTS];
   double hooks_ns;    /* what hooks took, as far as it is known */
   guint n_programs;   /* that are wanted */
   guint n_partial;    /* of these, such that a part is missing of */
+  guint64 n_refused;  /* places in them that could not be changed to call a hook ... */
+  guint64 reason;     /* ... and why: SondeCallsReason of one of them */
   gboolean has_times; /* of any function */
 } SondeCalls;
 
 SondeCalls *sonde_calls_new (gint32 pid);
 void sonde_calls_free (SondeCalls *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCalls, sonde_calls_free)
+
+/* Whether @frame, accepted by sonde_frame_check(), tells of calls. */
+gboolean sonde_calls_is_chunk (const SondeFrame *frame);
 
 /* @frame: accepted by sonde_frame_check() */
 void sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame);
@@ -74,6 +93,8 @@ void sonde_calls_finish (SondeCalls *self);
 
 /* What @self's rows and nodes call their function. */
 const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 function);
+/* The number of such a function in @self->resolver; it is none of a root. */
+guint32 sonde_calls_resolved_function (const SondeCalls *self, guint32 function);
 /* What a @part of the row's calls, 0 to 1, took at most, in ns; 0: it has no times. */
 double sonde_calls_quantile (const SondeCallsRow *row, double part);
 /* The name of the function at @address of program @program of the reader, if it was called there.

@@ -12,6 +12,8 @@ typedef enum
   VALUE_CPU,
   VALUE_OBJECTS,
   VALUE_BYTES,
+  VALUE_CALLS,
+  VALUE_SELF,
   N_VALUES
 } Value;
 
@@ -135,6 +137,12 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
     case SONDE_UNIT_BLOCKS:
       set_value (self, values, VALUE_OBJECTS, weight);
       break;
+    case SONDE_UNIT_CALLS:
+      set_value (self, values, VALUE_CALLS, weight);
+      break;
+    case SONDE_UNIT_SELF:
+      set_value (self, values, VALUE_SELF, weight);
+      break;
     case SONDE_UNIT_BYTES:
     default:
       set_value (self, values, VALUE_BYTES, weight);
@@ -245,7 +253,7 @@ sonde_export_pprof (SondeExportSource *source,
                           .texts = texts,
                           .table = table,
                           .packed = packed,
-                          .columns = { -1, -1, -1, -1 },
+                          .columns = { -1, -1, -1, -1, -1, -1 },
                           .location_ids = location_ids };
 
   if (g_str_equal (event, "cpu-clock"))
@@ -262,10 +270,16 @@ sonde_export_pprof (SondeExportSource *source,
       write_type (&profile, VALUE_OBJECTS, "alloc_objects", "count");
       write_type (&profile, VALUE_BYTES, "alloc_space", "bytes");
     }
+  if (sonde_export_source_count (profile.source, SONDE_UNIT_CALLS) > 0)
+    write_type (&profile, VALUE_CALLS, "calls", "count");
+  if (sonde_export_source_count (profile.source, SONDE_UNIT_SELF) > 0)
+    write_type (&profile, VALUE_SELF, "self", "nanoseconds");
   write_period (&profile, event);
   if (!write_stacks (&profile, SONDE_UNIT_SAMPLES, error)
       || !write_stacks (&profile, SONDE_UNIT_BLOCKS, error)
-      || !write_stacks (&profile, SONDE_UNIT_BYTES, error))
+      || !write_stacks (&profile, SONDE_UNIT_BYTES, error)
+      || !write_stacks (&profile, SONDE_UNIT_CALLS, error)
+      || !write_stacks (&profile, SONDE_UNIT_SELF, error))
     return FALSE;
   write_functions (&profile);
   for (guint i = 0; i < table->len; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* speedscope's own format: for each process a profile of its samples, and one of what it allocated.
+/* speedscope's own format: for each process a profile of its samples, of what it
+ * allocated, or of its calls.
  * Source: www.speedscope.app/file-format-schema.json */
 #include "client/export/export.h"
 
@@ -38,6 +39,18 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
   sonde_export_output_pass (self->output);
 }
 
+/* By unit. */
+static const struct
+{
+  const char *unit;
+  const char *suffix; /* of the process's name */
+} views[] = {
+  [SONDE_UNIT_SAMPLES] = { "none", "" },
+  [SONDE_UNIT_BYTES] = { "bytes", ", allocated" },
+  [SONDE_UNIT_CALLS] = { "none", ", calls" },
+  [SONDE_UNIT_SELF] = { "nanoseconds", ", time of calls" },
+};
+
 static void
 write_process (SpeedscopeWriter *self,
                const SondeProfileProcess *process,
@@ -46,7 +59,7 @@ write_process (SpeedscopeWriter *self,
 {
   SondeExportOutput *output = self->output;
   g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
-                                           unit == SONDE_UNIT_BYTES ? ", allocated" : "");
+                                           views[unit].suffix);
   GString *out = output->text;
 
   g_array_set_size (self->weights, 0);
@@ -54,7 +67,7 @@ write_process (SpeedscopeWriter *self,
   sonde_json_append_escaped (out, name);
   g_string_append_printf (
       out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" G_GUINT64_FORMAT ",\"samples\":[",
-      unit == SONDE_UNIT_BYTES ? "bytes" : "none", sonde_call_tree_node (process->tree, 0)->total);
+      views[unit].unit, sonde_call_tree_node (process->tree, 0)->total);
   sonde_export_foreach_stack (process->tree, write_stack, self);
   g_string_append (out, "],\n\"weights\":[");
   for (guint i = 0; i < self->weights->len; i++)
@@ -90,7 +103,8 @@ sonde_export_speedscope (SondeExportSource *source,
                          SondeExportOutput *output,
                          GError **error)
 {
-  static const SondeUnit units[] = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES };
+  static const SondeUnit units[]
+      = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES, SONDE_UNIT_SELF, SONDE_UNIT_CALLS };
   g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
   SpeedscopeWriter receiver = { output, source->n_functions, FALSE, weights };
   gboolean is_first = TRUE;

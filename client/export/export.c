@@ -56,6 +56,7 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   while (!self->has_more && sonde_capture_file_next (file, &frame, &fault))
     {
       self->has_sums = self->has_sums || sonde_heap_sums_is_chunk (frame);
+      self->has_calls = self->has_calls || sonde_calls_is_chunk (frame);
       self->n_may_be_told += (guint64) frame->len * SONDE_HEAP_LOG_MAX_MADE;
       sonde_capture_model_add_frame (model, frame);
     }
@@ -114,12 +115,13 @@ sonde_export_source_free (SondeExportSource *self)
 {
   if (self == NULL)
     return;
-  if (self->heap == NULL)
+  if (self->heap == NULL && self->calls == NULL)
     {
       sonde_symbol_resolver_free (self->resolver);
       sonde_capture_model_free (self->model);
     }
   sonde_heap_free (self->heap);
+  sonde_calls_free (self->calls);
   g_array_unref (self->stack);
   g_clear_error (&self->fault);
   g_free (self->path);
@@ -162,8 +164,21 @@ sonde_export_source_interval_ns (const SondeExportSource *self)
 guint64
 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit)
 {
-  return unit == SONDE_UNIT_SAMPLES ? sonde_capture_model_n_samples (self->model)
-                                    : self->n_allocated;
+  switch (unit)
+    {
+    case SONDE_UNIT_CALLS:
+      return self->calls != NULL ? self->calls->account[SONDE_CALLS_ACCOUNT_COUNTED] : 0;
+    case SONDE_UNIT_SELF:
+      return self->calls != NULL && self->calls->has_times
+                 ? self->calls->account[SONDE_CALLS_ACCOUNT_COUNTED]
+                 : 0;
+    case SONDE_UNIT_BYTES:
+    case SONDE_UNIT_BLOCKS:
+      return self->n_allocated;
+    case SONDE_UNIT_SAMPLES:
+    default:
+      return self->calls == NULL ? sonde_capture_model_n_samples (self->model) : 0;
+    }
 }
 
 /* --- readings of events --- */
@@ -352,6 +367,84 @@ sonde_export_source_run_heap (SondeExportSource *self,
   return TRUE;
 }
 
+/* --- calls --- */
+
+SondeExportSource *
+sonde_export_source_new_calls (const char *path, SondeProgress *progress, GError **error)
+{
+  g_autoptr (SondeExportSource) self = new_source (path, progress, error);
+  g_autoptr (SondeCaptureFile) file = self != NULL ? sonde_capture_file_open (path, error) : NULL;
+  const SondeFrame *frame;
+
+  if (file == NULL)
+    return NULL;
+  self->start_ns = sonde_capture_file_header (file)->time_ns;
+  self->calls = sonde_calls_new (-1);
+  sonde_capture_file_show (file, progress);
+  while (sonde_capture_file_next (file, &frame, &self->fault))
+    sonde_calls_add_frame (self->calls, frame);
+  sonde_progress_begin (progress, "Looking up names", 0);
+  sonde_calls_finish (self->calls);
+  self->has_calls = TRUE;
+  self->model = self->calls->model;
+  self->resolver = self->calls->resolver;
+  self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
+  return g_steal_pointer (&self);
+}
+
+static SondeModelProcess
+process_of (const SondeExportSource *self, guint program)
+{
+  gint32 pid = sonde_calls_reader_program (self->calls->reader, program)->pid;
+  SondeModelProcess process = { .pid = pid, .comm = "", .cmdline = "" };
+
+  for (guint i = 0; i < sonde_capture_model_n_processes (self->model); i++)
+    if (sonde_capture_model_process (self->model, i)->pid == pid)
+      process = *sonde_capture_model_process (self->model, i);
+  return process;
+}
+
+/* A path's frames are those above it, so a tree is made of each program's. */
+static SondeProfile *
+dup_calls (const SondeExportSource *self, SondeUnit unit)
+{
+  const GArray *nodes = self->calls->nodes;
+  SondeProfile *profile = sonde_profile_new (unit, self->resolver);
+  g_autofree guint32 *places = g_new0 (guint32, nodes->len); /* in the tree at hand */
+  guint end;
+
+  for (guint first = 0; first < nodes->len; first = end)
+    {
+      guint program = g_array_index (nodes, SondeCallsNode, first).program;
+      const SondeModelProcess process = process_of (self, program);
+      g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
+      g_autoptr (GArray) weights = g_array_new (FALSE, TRUE, sizeof (guint64)); /* by node */
+
+      for (end = first; end < nodes->len; end++)
+        {
+          const SondeCallsNode *node = &g_array_index (nodes, SondeCallsNode, end);
+          guint64 weight = unit == SONDE_UNIT_SELF ? (guint64) node->sum.self_ns : node->sum.calls;
+
+          if (node->program != program)
+            break;
+          /* Roots are no functions. */
+          if (node->parent == 0)
+            continue;
+          places[end] = sonde_call_tree_ensure_child (
+              tree, places[node->parent - 1],
+              sonde_calls_resolved_function (self->calls, node->function));
+          g_array_set_size (weights, sonde_call_tree_n_nodes (tree));
+          g_array_index (weights, guint64, places[end]) += weight;
+        }
+      sonde_profile_add_process (
+          profile, &process,
+          sonde_call_tree_reweigh (tree, (const guint64 *) (void *) weights->data, weights->len),
+          NULL);
+    }
+  sonde_profile_sort (profile);
+  return profile;
+}
+
 /* --- call trees --- */
 
 typedef struct
@@ -381,6 +474,8 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   Sums sums = { .unit = unit };
   SondeProfile *profile = NULL;
 
+  if (self->calls != NULL)
+    return dup_calls (self, unit);
   if (self->heap != NULL)
     return sonde_heap_dup_profile (self->heap, SONDE_HEAP_ALLOCATED, unit);
   sonde_samples_init (&sums.samples, budget, FALSE);

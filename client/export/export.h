@@ -6,6 +6,7 @@
 
 #include "client/base/output.h"
 #include "client/base/progress.h"
+#include "client/calls/calls.h"
 #include "client/heap/heap.h"
 #include "client/model/capture-model.h"
 #include "client/names/symbol-resolver.h"
@@ -55,13 +56,15 @@ typedef struct
   gint64 pid;               /* of a heap: -1: all */
   GError *fault;            /* why the capture ends early, or NULL: what came before is there */
   SondeHeap *heap;          /* whose model and resolver these are; NULL: they are our own */
+  SondeCalls *calls;        /* the same, of whoever shows the calls of functions */
   SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
                                budget */
   SondeSymbolResolver *resolver;
   guint32 n_functions;
   guint64 n_allocated;
-  gboolean has_sums; /* of heap events, which are in none of the times */
-  guint64 n_frames;  /* that the first reading of a heap came to */
+  gboolean has_calls; /* files of them, in which something may be */
+  gboolean has_sums;  /* of heap events, which are in none of the times */
+  guint64 n_frames;   /* that the first reading of a heap came to */
 
   SondeExportFuncs funcs; /* of the reading at hand */
   gpointer user_data;
@@ -84,6 +87,9 @@ SondeExportSource *sonde_export_source_new_heap (const char *path,
 /* The same of sums, for what shows a call tree of them. */
 SondeExportSource *
 sonde_export_source_new_sums (const char *path, SondeProgress *progress, GError **error);
+/* Of calls of functions, of which there is nothing but their sums: read once, by nobody else. */
+SondeExportSource *
+sonde_export_source_new_calls (const char *path, SondeProgress *progress, GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 
@@ -94,7 +100,8 @@ char *
 sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback);
 /* Between samples of a thread that runs; a guess if their event does not count time. */
 gint64 sonde_export_source_interval_ns (const SondeExportSource *self);
-/* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS. */
+/* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS, or calls, with UNIT_SELF if some of them
+ * were timed. */
 guint64 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit);
 
 /* Reads it again and tells what comes. */

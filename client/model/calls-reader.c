@@ -265,6 +265,15 @@ take_words (SondeCallsProgram *program, SondeNumberColumn *body)
   return TRUE;
 }
 
+static gboolean
+take_told (SondeCallsProgram *program, SondeNumberColumn *body)
+{
+  return sonde_number_get (body, &program->n_functions)
+         && sonde_number_get (body, &program->n_patched)
+         && sonde_number_get (body, &program->n_refused)
+         && sonde_number_get (body, &program->reason);
+}
+
 /* Returns: NULL, or what is wrong. Of kinds that are not known nothing is. */
 static const char *
 take_record (SondeCallsReader *self, guint index, guint64 kind, SondeNumberColumn *body)
@@ -291,7 +300,7 @@ take_record (SondeCallsReader *self, guint index, guint64 kind, SondeNumberColum
     case SONDE_CALLS_WORDS:
       return take_words (program, body) ? NULL : "last words are of no path";
     case SONDE_CALLS_TOLD:
-      return sonde_number_get (body, &program->n_functions) ? NULL : "what is told is too short";
+      return take_told (program, body) ? NULL : "what is told is too short";
     case SONDE_CALLS_REFUSED:
       g_free (program->refused);
       program->refused = g_strndup ((const char *) body->at, (gsize) (body->end - body->at));

@@ -78,6 +78,9 @@ typedef struct
   GArray *uncounted;   /* SondeCallsUncounted: left out by trace-budget */
   GArray *words;       /* SondeCallsWords: where threads were at the end */
   guint64 n_functions; /* that have a hook, as it says; 0: it did not */
+  guint64 n_patched;   /* of these, that call it */
+  guint64 n_refused;   /* places that could not be changed so that they do */
+  guint64 reason;      /* SondeCallsReason, or another one */
   char *refused;       /* NULL, or why it is not read any more; may be invalid UTF-8 */
   gboolean is_partial; /* a file of it is missing, or could not be read */
   gboolean is_broken;  /* such that what builds on it cannot be, either */

@@ -14,6 +14,13 @@ sonde_is_jit_address (guint64 address)
   return address >= SONDE_JIT_ADDRESS_BASE && address < 0xF000000000000000u;
 }
 
+/* Whether it is one for code that a program made at run time. */
+static inline gboolean
+sonde_is_made_code (guint64 address)
+{
+  return address >= SONDE_JIT_CODE_BASE && address - SONDE_JIT_CODE_BASE <= G_MAXUINT32;
+}
+
 /* All frames were accepted by sonde_frame_check(), which bounds these walks. */
 
 /* One name of a JITMAP; zeros: before the first one. */

@@ -2,16 +2,11 @@
 #include "client/names/archive.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "client/base/output.h"
 #include "client/base/text.h"
 #include "client/model/capture-file.h"
@@ -21,7 +16,6 @@
 #include "client/names/symbol-resolver.h"
 #include "protocol/writer.h"
 #include "symbols/demangle.h"
-#include "symbols/jit-map.h"
 
 /* --- a table of symbols as captures carry it --- */
 
@@ -129,95 +123,6 @@ symbols_builder_build (SymbolsBuilder *self)
   return file;
 }
 
-/* --- where programs left the names of code that they made --- */
-
-/* Whose files tell of @pid, and what its number is where it runs. */
-static uid_t
-find_owner (gint32 pid, gint32 *inner_pid)
-{
-  g_autofree char *path = g_strdup_printf ("/proc/%d/status", pid);
-  g_autofree char *status = NULL;
-  const char *numbers;
-  struct stat st;
-
-  *inner_pid = pid;
-  if (stat (path, &st) < 0 || !g_file_get_contents (path, &status, NULL, NULL))
-    return geteuid ();
-  numbers = strstr (status, "\nNSpid:");
-  if (numbers != NULL)
-    {
-      g_autofree char *line = g_strndup (numbers + 7, strcspn (numbers + 7, "\n"));
-      const char *last = strrchr (line, '\t');
-
-      *inner_pid = (gint32) g_ascii_strtoll (last != NULL ? last + 1 : line, NULL, 10);
-    }
-  return st.st_uid;
-}
-
-/* Neither a link nor a file with two names can make us read somebody else's. */
-static int
-open_trusted (const char *root, const char *path, uid_t owner)
-{
-  sonde_autofd int folder = open (root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  struct open_how how = {
-    .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
-    .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-  };
-  sonde_autofd int fd = -1;
-  struct stat st;
-
-  if (folder < 0)
-    return -1;
-  fd = (int) syscall (SYS_openat2, folder, path, &how, sizeof how);
-  if (fd < 0 || fstat (fd, &st) < 0 || !S_ISREG (st.st_mode) || st.st_uid != owner
-      || st.st_nlink != 1)
-    return -1;
-  return sonde_steal_fd (&fd);
-}
-
-/* As the process sees it, or saw it if there is no such process any more. One with another number
- * inside lives in a container, whose files are not ours. */
-static int
-open_file (gint32 pid, gint32 inner_pid, const char *path, uid_t owner)
-{
-  g_autofree char *root = g_strdup_printf ("/proc/%d/root", pid);
-  int fd = open_trusted (root, path, owner);
-
-  return fd >= 0 || inner_pid != pid ? fd : open_trusted ("/", path, owner);
-}
-
-/*
- * @dump_path: (nullable): a jitdump of @pid, as its mappings say
- *
- * Reads "/tmp/perf-PID.map", as the process sees it if it still runs, and @dump_path. They are read
- * with the rights of this process, and only if they are regular files of the user of the process:
- * one that has ended counts as ours.
- *
- * Returns: (transfer full): NULL if there is nothing
- */
-static SondeJitMap *
-jit_files_load (gint32 pid, const char *dump_path)
-{
-  gint32 inner_pid;
-  uid_t owner = find_owner (pid, &inner_pid);
-  g_autofree char *map_path = g_strdup_printf ("/tmp/perf-%d.map", inner_pid);
-  sonde_autofd int map_fd = open_file (pid, inner_pid, map_path, owner);
-  sonde_autofd int dump_fd = dump_path != NULL ? open_file (pid, inner_pid, dump_path, owner) : -1;
-  SondeJitMap *map;
-
-  if (map_fd < 0 && dump_fd < 0)
-    return NULL;
-  map = sonde_jit_map_new ();
-  /* of a file that ends badly what came before counts */
-  if (map != NULL && map_fd >= 0)
-    sonde_jit_map_read_text (map, map_fd);
-  if (map != NULL && dump_fd >= 0)
-    sonde_jit_map_read_dump (map, dump_fd);
-  if (map != NULL && sonde_jit_map_n_entries (map) == 0)
-    g_clear_pointer (&map, sonde_jit_map_free);
-  return map;
-}
-
 /* --- the archive --- */
 
 #define BUFFER_SIZE (1u << 20)
@@ -227,9 +132,6 @@ typedef struct
   SondeCaptureModel *model;
   SondeSymbolResolver *resolver;
   SymbolsBuilder builder;
-  GHashTable *dumps;    /* pid → path of its jitdump */
-  GHashTable *jit_maps; /* pid → SondeJitMap, or NULL */
-  gboolean only_jit;
 } Names;
 
 typedef struct
@@ -251,8 +153,6 @@ names_clear (Names *self)
   g_clear_pointer (&self->builder.added, g_array_unref);
   g_clear_pointer (&self->builder.strings, g_byte_array_unref);
   g_clear_pointer (&self->builder.offsets, g_hash_table_unref);
-  g_clear_pointer (&self->dumps, g_hash_table_unref);
-  g_clear_pointer (&self->jit_maps, g_hash_table_unref);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Names, names_clear)
@@ -265,20 +165,6 @@ ignore_sample (const SondeModelSample *sample, gpointer user_data)
 static void
 ignore_allocation (const SondeModelAllocation *allocation, gpointer user_data)
 {
-}
-
-static void
-note_dump (GHashTable *dumps, const SondeFrame *frame)
-{
-  const SondeFrameMap *map = (const SondeFrameMap *) frame;
-  g_autofree char *name = NULL;
-
-  if (frame->type != SONDE_FRAME_MAP)
-    return;
-  /* perf's interface gives a jitdump of a process such a name */
-  name = g_strdup_printf ("/jit-%d.dump", frame->pid);
-  if (g_str_has_suffix (map->path, name))
-    g_hash_table_insert (dumps, GINT_TO_POINTER (frame->pid), g_strdup (map->path));
 }
 
 static gboolean
@@ -298,41 +184,15 @@ read_names (Names *self, const char *path, const SondeArchiveOptions *options, G
   self->builder.strings = g_byte_array_new ();
   self->builder.offsets = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   g_byte_array_append (self->builder.strings, (const guint8 *) "", 1); /* offset 0: none */
-  self->dumps = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  self->jit_maps = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) sonde_jit_map_free);
   sonde_capture_file_show (file, options->progress);
   while (sonde_capture_file_next (file, &frame, &broken))
-    {
-      sonde_capture_model_add_frame (self->model, frame);
-      note_dump (self->dumps, frame);
-    }
+    sonde_capture_model_add_frame (self->model, frame);
   if (broken != NULL)
     {
       g_propagate_error (error, broken);
       return FALSE;
     }
   self->resolver = sonde_symbol_resolver_new (self->model, &symbols);
-  self->only_jit = options->only_jit;
-  return TRUE;
-}
-
-/* The place is in no file: a program made the code there. */
-static gboolean
-add_jit_name (Names *self, const SondeLocation *where)
-{
-  gpointer map;
-  SondeSymbol symbol;
-
-  if (!g_hash_table_lookup_extended (self->jit_maps, GINT_TO_POINTER (where->pid), NULL, &map))
-    {
-      map = jit_files_load (where->pid,
-                            g_hash_table_lookup (self->dumps, GINT_TO_POINTER (where->pid)));
-      g_hash_table_insert (self->jit_maps, GINT_TO_POINTER (where->pid), map);
-    }
-  if (map == NULL || !sonde_jit_map_lookup (map, where->address, &symbol))
-    return FALSE;
-  symbols_builder_add (&self->builder, where->pid, symbol.begin, symbol.end - 1, symbol.name,
-                       "[jit]");
   return TRUE;
 }
 
@@ -546,7 +406,7 @@ sonde_archive_embed (const char *path,
 
       if (where->pid < 0 || where->in_kernel
           || (is_embedded && !sonde_embedded_symbols_is_made_up (name, tag))
-          || (!names.only_jit && add_symbol (&names, i, where)) || add_jit_name (&names, where))
+          || add_symbol (&names, i, where))
         continue;
       if (is_embedded)
         symbols_builder_add (&names.builder, where->pid, where->address, where->address, name, tag);
@@ -556,32 +416,4 @@ sonde_archive_embed (const char *path,
   result->n_added = result->n_names - n_old;
   result->budget = *sonde_capture_model_budget (names.model);
   return write_copy (path, output, symbols, error);
-}
-
-gboolean
-sonde_archive_has_jit (const char *path)
-{
-  g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, NULL);
-  g_autoptr (GHashTable) dumps = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  g_autoptr (GHashTable) pids = g_hash_table_new (NULL, NULL);
-  GHashTableIter iter;
-  const SondeFrame *frame;
-  gpointer pid;
-  gboolean is_found = FALSE;
-
-  while (file != NULL && sonde_capture_file_next (file, &frame, NULL))
-    {
-      note_dump (dumps, frame);
-      if (frame->type == SONDE_FRAME_SAMPLE)
-        g_hash_table_add (pids, GINT_TO_POINTER (frame->pid));
-    }
-  g_hash_table_iter_init (&iter, pids);
-  while (!is_found && g_hash_table_iter_next (&iter, &pid, NULL))
-    {
-      SondeJitMap *map = jit_files_load (GPOINTER_TO_INT (pid), g_hash_table_lookup (dumps, pid));
-
-      is_found = map != NULL;
-      sonde_jit_map_free (map);
-    }
-  return is_found;
 }

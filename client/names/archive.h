@@ -10,7 +10,6 @@
 typedef struct
 {
   const char *debug_directory; /* NULL: as in symbol-resolver.h */
-  gboolean only_jit;           /* look into no file of a mapping, nor ask a server */
   SondeProgress *progress;     /* NULL: none */
 } SondeArchiveOptions;
 
@@ -22,20 +21,12 @@ typedef struct
 } SondeArchiveResult;
 
 /**
- * sonde_archive_has_jit:
- *
- * Whether there are names of code that one of the processes of the capture made.
- */
-gboolean sonde_archive_has_jit (const char *path);
-
-/**
  * sonde_archive_embed:
  * @path: a capture in a regular file
  * @output: where the new one goes, as of output.h; may be @path
  *
- * Names come from the capture, from the files on this machine and their debug files, and from what
- * processes left of code that they made. The frames stay as they are, but for "__symbols__" and for
- * the counts of frames in the closing counters.
+ * Names come from the capture, and from the files on this machine and their debug files. The frames
+ * stay as they are, but for "__symbols__" and for the counts of frames in the closing counters.
  */
 gboolean sonde_archive_embed (const char *path,
                               const char *output,

@@ -6,6 +6,7 @@
 
 #include "client/base/text-pool.h"
 #include "client/base/text.h"
+#include "client/model/frame-parts.h"
 #include "client/names/debug-files.h"
 #include "client/names/module-list.h"
 #include "symbols/demangle.h"
@@ -249,7 +250,11 @@ name_place (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
   const char *jit = sonde_capture_model_jit_name (self->model, where->address);
 
   if (jit != NULL)
-    place->name = g_strdup (jit);
+    {
+      place->name = g_strdup (jit);
+      if (sonde_is_made_code (where->address))
+        place->module = "[jit]";
+    }
   else
     {
       find_file (self, where, place);

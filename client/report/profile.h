@@ -10,6 +10,8 @@ typedef enum
   SONDE_UNIT_SAMPLES,
   SONDE_UNIT_BYTES,
   SONDE_UNIT_BLOCKS, /* of the heap */
+  SONDE_UNIT_CALLS,
+  SONDE_UNIT_SELF, /* ns of calls, without those below */
 } SondeUnit;
 
 typedef struct

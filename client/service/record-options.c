@@ -180,6 +180,12 @@ static const struct
   { "trace", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_trace,
     "Count calls of functions: count, auto or exact (auto)", "MODE", RECORD | START, AT (trace),
     "trace", "s" },
+  { "trace-filter", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING_ARRAY, NULL,
+    "Only functions like that; may be repeated (all)", "LINE", RECORD | START, OTHER,
+    "trace-filter", "as" },
+  { "trace-slow", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT64, NULL,
+    "A mark for each timed call that takes longer (0: none)", "US", RECORD | START, OTHER,
+    "trace-slow", "t" },
   { "trace-depth", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, NULL,
     "Calls deeper than that have no path (4096)", "N", RECORD | START, OTHER, "trace-depth", "u" },
   { "trace-memory", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT64, NULL,
@@ -333,6 +339,8 @@ sonde_record_options_clear (SondeRecordOptions *self)
   for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
     if (switches[i].arg == G_OPTION_ARG_STRING || switches[i].arg == G_OPTION_ARG_FILENAME)
       g_free (*(char **) member_of (self, i));
+    else if (switches[i].arg == G_OPTION_ARG_STRING_ARRAY)
+      g_strfreev (*(char ***) member_of (self, i));
   g_free (self->memory);
   g_free (self->trace);
   g_strfreev (self->counters);

@@ -7,7 +7,7 @@
 
 #define SONDE_RECORD_MAX_PIDS     16 /* as the service takes them in one call */
 
-#define SONDE_RECORD_MAX_SWITCHES 32
+#define SONDE_RECORD_MAX_SWITCHES 40
 
 /* Of a switch; all 0: not given. */
 typedef union

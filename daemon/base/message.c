@@ -200,8 +200,14 @@ check_sink (const SondeMessageSink *sink)
 static const char *
 check_file_request (const SondeMessageFileRequest *request)
 {
-  if (request->request_id == 0 || request->pid <= 0 || request->padding != 0)
+  if (request->request_id == 0 || request->pid <= 0)
     return "impossible request";
+  if (request->kind >= SONDE_N_FILES)
+    return "unknown kind of file";
+  if (request->kind == SONDE_FILE_PERF_MAP
+      && (request->start != 0 || request->offset != 0 || request->inode != 0
+          || request->dev_major != 0 || request->dev_minor != 0))
+    return "a mapping of what is not mapped";
   return NULL;
 }
 
@@ -538,6 +544,7 @@ sonde_statistic_name (SondeStatistic statistic)
     "calls",
     "calls-lost",
     "traces-refused",
+    "jit-refused",
     "walks",
     "walks-lost",
     "walks-unpaired",

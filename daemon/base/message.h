@@ -282,7 +282,9 @@ typedef struct
   SondeMessageHeader header;
   uint64_t request_id;
   int32_t status; /* 0 and one O_RDONLY descriptor of a regular file, or errno and none: EPERM the
-                     process is not for this session (any more), EACCES the file is not */
+                     process is not for this session (any more), EACCES the file is not; of what
+                     names made code also ELOOP a link, ENODEV no regular file, EREMOTE another
+                     user's, EMLINK it has several names */
   uint32_t padding;
 } SondeMessageFile;
 
@@ -318,6 +320,15 @@ typedef struct
   uint32_t padding;
 } SondeMessageCountersRequest;
 
+typedef enum
+{
+  SONDE_FILE_PROGRAM = 0,  /* a program or library that is mapped there */
+  SONDE_FILE_JIT_DUMP = 1, /* a jitdump of the process that is mapped there */
+  SONDE_FILE_PERF_MAP = 2, /* perf's map file of the process, which is nowhere mapped: all that
+                              tells of a mapping is 0 */
+  SONDE_N_FILES,
+} SondeFileKind;
+
 /* The mapping of a process, never a path. start_ticks 0: the process as it is now. */
 typedef struct
 {
@@ -326,7 +337,7 @@ typedef struct
   int32_t pid;
   uint32_t dev_major;
   uint32_t dev_minor;
-  uint32_t padding;
+  uint32_t kind; /* SondeFileKind */
   uint64_t start_ticks;
   uint64_t start;  /* bytes, of the mapping */
   uint64_t offset; /* bytes, into the file */
@@ -388,8 +399,9 @@ typedef enum
   SONDE_STATISTIC_CALLS_LOST,               /* of which no path is known, the same */
   SONDE_STATISTIC_TRACES_REFUSED, /* processes whose calls are not counted, or no more: they got no
                                      memory, or said of them what cannot be */
-  SONDE_STATISTIC_WALKS,          /* samples that show functions of an interpreted program */
-  SONDE_STATISTIC_WALKS_LOST,     /* walks and names that the rings had no room for */
+  SONDE_STATISTIC_JIT_REFUSED, /* files with names of made code that were not read, or not whole */
+  SONDE_STATISTIC_WALKS,       /* samples that show functions of an interpreted program */
+  SONDE_STATISTIC_WALKS_LOST,  /* walks and names that the rings had no room for */
   SONDE_STATISTIC_WALKS_UNPAIRED, /* walks whose sample the ring had no room for */
   SONDE_STATISTIC_WALKS_TORN,     /* of WALKS, also in the next two: the list was being changed */
   SONDE_STATISTIC_WALKS_APART,    /* it did not fit to the native stack, and is shown below that */

@@ -81,6 +81,34 @@ sonde_credentials_read (int process_fd, SondeCredentials *credentials)
   return text != NULL && sonde_credentials_parse (text, credentials);
 }
 
+pid_t
+sonde_credentials_parse_inner_pid (const char *text)
+{
+  const char *line = find_line (text, "NSpid:");
+  gint64 number = 0;
+
+  /* One for each namespace, the outermost first. */
+  while (line != NULL && *line == '\t')
+    {
+      char *end;
+
+      number = g_ascii_strtoll (line + 1, &end, 10);
+      if (end == line + 1 || number <= 0 || number > G_MAXINT32)
+        return 0;
+      line = end;
+    }
+  return (pid_t) number;
+}
+
+pid_t
+sonde_credentials_inner_pid (int process_fd, pid_t fallback)
+{
+  g_autofree char *text = sonde_proc_text_read (process_fd, "status", MAX_STATUS);
+  pid_t inner = text != NULL ? sonde_credentials_parse_inner_pid (text) : 0;
+
+  return inner > 0 ? inner : fallback;
+}
+
 bool
 sonde_credentials_have_uid (const SondeCredentials *self, uid_t uid)
 {

@@ -19,6 +19,12 @@ bool sonde_credentials_parse (const char *text, SondeCredentials *credentials);
 /* @process_fd: its directory in /proc; false if it is gone */
 bool sonde_credentials_read (int process_fd, SondeCredentials *credentials);
 
+/* The number by which a process knows itself, in the innermost of its pid namespaces; 0 where
+ * @text, the same one, does not tell. Source: proc_pid_status(5), NSpid */
+pid_t sonde_credentials_parse_inner_pid (const char *text);
+/* @fallback: if it is gone or does not tell */
+pid_t sonde_credentials_inner_pid (int process_fd, pid_t fallback);
+
 /* All three the same one. */
 bool sonde_credentials_have_uid (const SondeCredentials *self, uid_t uid);
 bool sonde_credentials_have_gid (const SondeCredentials *self, gid_t gid);

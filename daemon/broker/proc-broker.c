@@ -19,6 +19,8 @@
 #include "daemon/base/proc-text.h"
 
 #define MAX_GENERATIONS 32 /* between a process and the one that was named */
+#define CLOCK_SLACK_S   60 /* by which the wall clock may have been set */
+#define JIT_DUMP_MAGIC  0x4A695444
 
 /* What looking for one file holds: a table, which may be growing, and lists of mounts. */
 #define FILE_BYTES                                                                                 \
@@ -514,19 +516,27 @@ find_mapping (const SondeProcBroker *self,
              : -ENOENT;
 }
 
+/* @room: of PATH_MAX bytes. Returns: what the kernel calls it: a path, or nothing of the kind */
+static const char *
+path_of (const Process *process, const SondeProcMap *map, char *room)
+{
+  SondeProcMap same;
+
+  if (map->path[0] == '\0'
+      && sonde_proc_maps_query (process->maps_fd, map->start, room, PATH_MAX, &same) > 0)
+    return room;
+  return map->path;
+}
+
 /* By name, for those whom the kernel keeps from map_files: that needs CAP_CHECKPOINT_RESTORE. What
  * the kernel calls a mapping has no links in it; the walk stays below the process's own root. */
 static int
 open_by_path (const Process *process, const SondeProcMap *map)
 {
   char name[PATH_MAX];
-  const char *path = map->path;
+  const char *path = path_of (process, map, name);
   sonde_autofd int root_fd = -1;
-  SondeProcMap same;
 
-  if (path[0] == '\0'
-      && sonde_proc_maps_query (process->maps_fd, map->start, name, sizeof name, &same) > 0)
-    path = name;
   if (path[0] != '/')
     return -ENOENT;
   root_fd = openat (process->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -652,6 +662,18 @@ check_program (int fd, const struct stat *st)
   return 0;
 }
 
+/* What was looked at: a name could lead elsewhere by now. */
+static int
+open_looked_at (int path_fd)
+{
+  char name[64];
+  int fd;
+
+  g_snprintf (name, sizeof name, "/proc/self/fd/%d", path_fd);
+  fd = open (name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  return fd < 0 ? -errno : fd;
+}
+
 static int
 open_checked (const SondeProcBroker *self, const Process *process, const SondeProcMap *map)
 {
@@ -659,7 +681,6 @@ open_checked (const SondeProcBroker *self, const Process *process, const SondePr
   gboolean is_layered;
   sonde_autofd int path_fd = open_mapping (process, map, &by_path);
   sonde_autofd int fd = -1;
-  char name[64];
   struct stat st;
   int result;
 
@@ -672,12 +693,138 @@ open_checked (const SondeProcBroker *self, const Process *process, const SondePr
     return -errno;
   if (!S_ISREG (st.st_mode) || (by_path && !is_mapped_file (&st, map, is_layered)))
     return -ESTALE;
-  g_snprintf (name, sizeof name, "/proc/self/fd/%d", path_fd);
-  fd = open (name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  fd = open_looked_at (path_fd);
   if (fd < 0)
-    return -errno;
+    return fd;
   result = check_program (fd, &st);
   return result < 0 ? result : sonde_steal_fd (&fd);
+}
+
+/* --- files in which programs name the code that they make --- */
+
+/* Files of programs that had this number before may still be there. Both clocks count seconds alike
+ * unless the wall clock is set. */
+static gboolean
+is_older (const struct stat *st, const Process *process)
+{
+  gint64 age_s
+      = (gint64) ((now_ticks () - process->stat.start_ticks) / (guint64) sysconf (_SC_CLK_TCK));
+
+  return st->st_mtime < (gint64) time (NULL) - age_s - CLOCK_SLACK_S;
+}
+
+/* The program has it from wherever it wants: so it is a regular file of its own user, by that one
+ * name, or somebody else's could be read. Returns: as open_checked() */
+static int
+open_names (const SondeProcBroker *self,
+            const Process *process,
+            int path_fd,
+            const SondeProcMap *by_path_of)
+{
+  gboolean is_layered;
+  struct stat st;
+  int result = check_mount (self, process, path_fd, &is_layered);
+
+  if (result < 0)
+    return result;
+  if (fstat (path_fd, &st) < 0)
+    return -errno;
+  if (S_ISLNK (st.st_mode))
+    return -ELOOP;
+  if (!S_ISREG (st.st_mode))
+    return -ENODEV;
+  if (by_path_of != NULL && !is_mapped_file (&st, by_path_of, is_layered))
+    return -ESTALE;
+  if (st.st_uid != process->uid)
+    return -EREMOTE;
+  if (st.st_nlink != 1)
+    return -EMLINK;
+  return is_older (&st, process) ? -ENOENT : open_looked_at (path_fd);
+}
+
+/* Step by step, since looking for a name can wait for a file system, too. */
+static int
+open_folder (const SondeProcBroker *self, const Process *process, int at_fd, const char *name)
+{
+  gboolean is_layered;
+  sonde_autofd int fd = openat (
+      at_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC | (at_fd != process->fd ? O_NOFOLLOW : 0));
+  int result;
+
+  if (fd < 0)
+    return errno == ENOTDIR ? -ELOOP : -errno;
+  result = check_mount (self, process, fd, &is_layered);
+  return result < 0 ? result : sonde_steal_fd (&fd);
+}
+
+/* In its own root, by the number that it knows itself by. */
+static int
+open_perf_map (const SondeProcBroker *self, const Process *process)
+{
+  sonde_autofd int root_fd = open_folder (self, process, process->fd, "root");
+  sonde_autofd int folder_fd = -1;
+  sonde_autofd int path_fd = -1;
+  char name[64];
+
+  if (root_fd < 0)
+    return root_fd;
+  folder_fd = open_folder (self, process, root_fd, "tmp");
+  if (folder_fd < 0)
+    return folder_fd;
+  g_snprintf (name, sizeof name, "perf-%d.map",
+              (int) sonde_credentials_inner_pid (process->fd, process->pid));
+  path_fd = openat (folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  return path_fd < 0 ? -errno : open_names (self, process, path_fd, NULL);
+}
+
+/* That of the process itself: a child has the mapping, too. */
+static int
+open_jit_dump (const SondeProcBroker *self, const Process *process, const SondeProcMap *map)
+{
+  gboolean by_path;
+  sonde_autofd int path_fd = -1;
+  sonde_autofd int fd = -1;
+  char name[64];
+  char path[PATH_MAX];
+  guint32 magic = 0;
+  ssize_t n;
+
+  g_snprintf (name, sizeof name, "/jit-%d.dump",
+              (int) sonde_credentials_inner_pid (process->fd, process->pid));
+  if (!g_str_has_suffix (path_of (process, map, path), name))
+    return -ENOENT;
+  path_fd = open_mapping (process, map, &by_path);
+  if (path_fd < 0)
+    return path_fd;
+  fd = open_names (self, process, path_fd, by_path ? map : NULL);
+  if (fd < 0)
+    return fd;
+  n = pread (fd, &magic, sizeof magic, 0);
+  if (n < 0)
+    return -errno;
+  /* Programs map it before they write what they have in memory so far: node 2 MB of it. */
+  if (n > 0 && magic != JIT_DUMP_MAGIC)
+    return -ENOEXEC;
+  return sonde_steal_fd (&fd);
+}
+
+static int
+open_kind (const SondeProcBroker *self,
+           SondeFileKind kind,
+           const Process *process,
+           const SondeProcMap *map)
+{
+  switch (kind)
+    {
+    case SONDE_FILE_JIT_DUMP:
+      return open_jit_dump (self, process, map);
+    case SONDE_FILE_PERF_MAP:
+      return open_perf_map (self, process);
+    case SONDE_FILE_PROGRAM:
+    case SONDE_N_FILES:
+    default:
+      return open_checked (self, process, map);
+    }
 }
 
 int
@@ -707,16 +854,19 @@ sonde_proc_broker_open_file (SondeProcBroker *self,
   process.maps_fd = maps_fd;
   if (batch == NULL)
     batch = alone = sonde_proc_batch_new ();
-  result = find_mapping (self, batch, &process, request, &map);
+  result = request->kind != SONDE_FILE_PERF_MAP
+               ? find_mapping (self, batch, &process, request, &map)
+               : 0;
   if (result == 0)
-    result = fd = open_checked (self, &process, &map);
+    result = fd = open_kind (self, request->kind, &process, &map);
   /* The file was found in the image whose mappings were read, not in a later one. */
   if (result >= 0 && !self->is_unlimited
       && !sonde_proc_maps_are_alive (batch->table != NULL ? batch->table_fd : maps_fd))
     result = -ESRCH;
   if (result < 0)
     return result;
-  open_mountinfo (self, &process, fd, mount);
+  if (request->kind == SONDE_FILE_PROGRAM)
+    open_mountinfo (self, &process, fd, mount);
   return sonde_steal_fd (&fd);
 }
 

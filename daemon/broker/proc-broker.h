@@ -28,6 +28,10 @@
  * A file is given out only if that process can run it where the worker says, and only if it begins
  * with the header of a program or library: what a process has mapped to read it may be anything.
  *
+ * Of two more files a program may be asked for: perf's map file and a jitdump, in which it names
+ * the code that it makes. Where these are and what is in them is its own choice, so they have to be
+ * regular files of its user, with no other name and reached through no link, and as new as it is.
+ *
  * open() can wait for as long as a hostile file system likes, so a file is opened with O_PATH first
  * and its mount looked up; only local file systems pass, and of overlays only those that no
  * stranger to the session has mounted. What is open here can wait all the same,
@@ -107,7 +111,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBatch, sonde_proc_batch_free)
  *
  * Returns: an O_RDONLY descriptor of a regular file, or a negative errno: -EPERM if the process is
  *   not for this session (any more), -ENOENT if it can run no such file there, -EACCES if the file
- *   is on a file system that could wait, -ENOEXEC if it is no program
+ *   is on a file system that could wait, -ENOEXEC if it is no program or jitdump; of what names
+ *   made code also -ELOOP, -ENODEV, -EREMOTE, -EMLINK as in SondeMessageFile
  */
 int sonde_proc_broker_open_file (SondeProcBroker *self,
                                  const SondeMessageFileRequest *request,

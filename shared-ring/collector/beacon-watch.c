@@ -2,9 +2,8 @@
 #include "shared-ring/collector/beacon-watch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +12,7 @@
 #include <unistd.h>
 
 #include "shared-ring/collector/beacon.h"
-
-/* It calls no more than poll() and connect(). Where a program has more thread-local memory than
- * that, the usual size is taken. */
-#define STACK_BYTES (128 * 1024)
+#include "shared-ring/collector/quiet-thread.h"
 
 /* Whoever may read the page may wake us as often as he likes, or have the kernel put us where the
  * profiler does not wake us (FUTEX_REQUEUE). So there is a rest behind what was no change, and a
@@ -31,13 +27,41 @@ typedef struct
   long ns;
 } Time;
 
+/* Of the process. */
+static struct
+{
+  SondeQuietThread thread;
+  uint32_t is_over;   /* it is to end */
+  uint32_t has_ended; /* but for what libc has still to do */
+} watcher;
+
+/* Those of some other processes have the same, and are woken with ours for nothing. */
+static uint32_t
+get_bit (void)
+{
+  return UINT32_C (1) << (uint32_t) getpid () % 32;
+}
+
 /* A mapping that can only be read will do for the kernel, of whatever user the file is. False: it
  * is a filter's answer, and would be so again. */
 static bool
 sleep_on (const uint32_t *word, uint32_t value, const Time *time)
 {
-  return syscall (SYS_futex, word, FUTEX_WAIT, value, time, NULL, 0) == 0 || errno == EAGAIN
-         || errno == EINTR || errno == ETIMEDOUT;
+  struct timespec now;
+  Time until;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  until = (Time){ now.tv_sec + time->seconds, now.tv_nsec + time->ns };
+  if (until.ns >= 1000000000)
+    until = (Time){ until.seconds + 1, until.ns - 1000000000 };
+  return syscall (SYS_futex, word, FUTEX_WAIT_BITSET, value, &until, NULL, get_bit ()) == 0
+         || errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT;
+}
+
+static bool
+is_over (void)
+{
+  return sonde_ring_load_acquire (&watcher.is_over) != 0;
 }
 
 static void *
@@ -47,19 +71,21 @@ watch (void *data)
   const Time look = { .seconds = LOOK_S };
   const uint32_t nobody_wakes = 0;
   void (*changed) (void);
-  bool is_over = false;
+  bool is_asleep = true;
 
   /* ISO C has no conversion from an object pointer to a function pointer. */
   memcpy (&changed, &data, sizeof changed);
-  while (!is_over)
+  while (is_asleep && !is_over ())
     {
       uint32_t seen = sonde_beacon_generation ();
 
       changed ();
-      is_over = !sleep_on (sonde_beacon_word, seen, &look);
-      while (!is_over && sonde_beacon_generation () == seen)
-        is_over = !sleep_on (&nobody_wakes, 0, &rest) || !sleep_on (sonde_beacon_word, seen, &look);
+      if (!is_over ())
+        is_asleep = sleep_on (sonde_beacon_word, seen, &look);
+      while (is_asleep && !is_over () && sonde_beacon_generation () == seen)
+        is_asleep = sleep_on (&nobody_wakes, 0, &rest) && sleep_on (sonde_beacon_word, seen, &look);
     }
+  sonde_ring_store_release (&watcher.has_ended, 1);
   return NULL;
 }
 
@@ -67,26 +93,29 @@ void
 sonde_beacon_watch_start (void (*changed) (void))
 {
   void *data;
-  int saved_errno = errno;
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  pthread_t thread;
 
   memcpy (&data, &changed, sizeof data);
-  if (!sonde_beacon_is_there () || pthread_attr_init (&attributes) != 0)
+  sonde_ring_store_relaxed (&watcher.is_over, 0);
+  sonde_ring_store_release (&watcher.has_ended, 0);
+  if (sonde_beacon_is_there ())
+    sonde_quiet_thread_start (&watcher.thread, watch, data);
+}
+
+/* It may be about to sleep, so that it is woken until it has gone. */
+void
+sonde_beacon_watch_stop (void)
+{
+  const Time moment = { .ns = 1000000 };
+  int saved_errno = errno;
+
+  if (watcher.thread.pid != getpid ())
     return;
-  pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize (&attributes, STACK_BYTES);
-  sigfillset (&all);
-  pthread_sigmask (SIG_SETMASK, &all, &before);
-  if (pthread_create (&thread, &attributes, watch, data) == EINVAL)
+  sonde_ring_store_release (&watcher.is_over, 1);
+  while (sonde_ring_load_acquire (&watcher.has_ended) == 0)
     {
-      pthread_attr_destroy (&attributes);
-      pthread_attr_init (&attributes);
-      pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED);
-      pthread_create (&thread, &attributes, watch, data);
+      syscall (SYS_futex, sonde_beacon_word, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, get_bit ());
+      sleep_on (&watcher.has_ended, 0, &moment);
     }
-  pthread_sigmask (SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy (&attributes);
+  sonde_quiet_thread_join (&watcher.thread);
   errno = saved_errno;
 }

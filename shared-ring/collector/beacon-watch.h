@@ -12,3 +12,7 @@
  * handlers; errno is left alone.
  */
 void sonde_beacon_watch_start (void (*changed) (void));
+
+/* Ends it, and waits until it has. Any thread but its own, and not in signal handlers; errno is
+ * left alone. */
+void sonde_beacon_watch_stop (void);

@@ -30,6 +30,10 @@
  * system calls and up to five seconds if the profiler hangs; sonde_collector_prepare_thread() does
  * it ahead of time.
  *
+ * Where there is a beacon a thread that made an event is followed by one that sleeps. A program
+ * that gives up capabilities of one thread by capset() and then becomes another user by setuid()
+ * does so before its first event: libc ends it if its threads may do different things.
+ *
  * Signal handlers: where it says so, if the thread is prepared. An event in a handler that
  * interrupts another event of the same thread is refused with -EBUSY and counted as lost.
  *

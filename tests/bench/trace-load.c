@@ -7,8 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#define KEPT   __attribute__ ((noinline))
+#define KEPT __attribute__ ((noinline))
+#ifdef __clang__
+#define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
+#else
 #define HIDDEN __attribute__ ((no_instrument_function))
+#endif
 
 static volatile unsigned work;
 static uint64_t n_calls;
@@ -69,7 +73,8 @@ static void (*const deep[8]) (unsigned depth);
   }
 
 DEEP (0)
-DEEP (1) DEEP (2) DEEP (3) DEEP (4) DEEP (5) DEEP (6) DEEP (7)
+DEEP (1)
+DEEP (2) DEEP (3) DEEP (4) DEEP (5) DEEP (6) DEEP (7)
 
     static void (*const deep[8]) (unsigned depth)
     = { deep0, deep1, deep2, deep3, deep4, deep5, deep6, deep7 };
@@ -90,10 +95,11 @@ run_deep (uint64_t n)
       make (tens##6) make (tens##7) make (tens##8) make (tens##9)
 #define ALL(make)                                                                                  \
   TEN (make, 1)                                                                                    \
-  TEN (make, 2) TEN (make, 3) TEN (make, 4) TEN (make, 5) TEN (make, 6) TEN (make, 7)              \
-      TEN (make, 8) TEN (make, 9) TEN (make, 10) TEN (make, 11) TEN (make, 12) TEN (make, 13)      \
-          TEN (make, 14) TEN (make, 15) TEN (make, 16) TEN (make, 17) TEN (make, 18)               \
-              TEN (make, 19) TEN (make, 20)
+  TEN (make, 2)                                                                                    \
+  TEN (make, 3) TEN (make, 4) TEN (make, 5) TEN (make, 6) TEN (make, 7) TEN (make, 8)              \
+      TEN (make, 9) TEN (make, 10) TEN (make, 11) TEN (make, 12) TEN (make, 13) TEN (make, 14)     \
+          TEN (make, 15) TEN (make, 16) TEN (make, 17) TEN (make, 18) TEN (make, 19)               \
+              TEN (make, 20)
 #define NAME(number) wide##number,
 
 ALL (WIDE)

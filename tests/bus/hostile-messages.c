@@ -124,7 +124,7 @@ make_odd (HostileMessage *self, unsigned index)
       self->process_request.pid = -1;
       break;
     case 7:
-      self->file_request.padding = 1;
+      self->file_request.kind = SONDE_N_FILES;
       break;
     case 8: /* a text without an end, and one for the terminal */
       memset (self->failed.text, 'x', sizeof self->failed.text);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """sondectl through the service, as users run it: test-sondectl.py SOURCE BUILD"""
 
+import contextlib
 import json
 import os
 import pty
@@ -276,6 +277,44 @@ def test_top(sondectl):
     check(top.wait(timeout=DEADLINE_S) == 0, 'the end of the session was a failure')
 
 
+def find_leaf(report):
+    """The function with most samples of its own."""
+    return re.search(r'^ *\d+\.\d% +\d+\.\d%  (\S+)', report, re.M)[1]
+
+
+def test_made_code(sondectl):
+    """The names that a program gives to code that it makes: in the service's own file, in a stream of it, live, and in the
+    file of `record`. They are a user's, and so is the program; the service reads where its map file is."""
+    service, user = sondectl.service, sondectl.service.next_user()
+    folder = service.make_folder(user)
+    program = service.start(user, service.install('tests/system/jit'), '300', 'made_by_a_user')
+    target = str(program.pid)
+    place = f'/tmp/perf-{target}.map'
+    try:
+        wait_for(lambda: os.path.exists(place) and os.path.getsize(place), 'the map file')
+        started = sondectl.run(user, 'start', '-p', target)
+        check_status(started, 0)
+        session, file = re.match(r'Started session (\d+): (/.*\.syscap)\n', started.stdout).groups()
+        stream = os.path.join(folder, 'stream.syscap')
+        attached = service.start(user, sondectl.program, 'attach', session, '-o', stream)
+        top = sondectl.run(user, 'top', '--count', '2', '--interval', '0.5', session)
+        check_status(top, 0)
+        check_status(sondectl.run(user, 'stop', session), 0)
+        check(attached.wait(timeout=DEADLINE_S) == 0, 'the stream did not end')
+        recorded = os.path.join(folder, 'record.syscap')
+        check_status(sondectl.run(user, 'record', '-d', '1', '-o', recorded, '-p', target), 0)
+    finally:
+        program.kill()
+        program.communicate()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
+    check('made_by_a_user' in top.stdout, top.stdout)
+    for path in (file, stream, recorded):
+        check_status(sondectl.run(0, 'verify', path), 0)
+        leaf = find_leaf(sondectl.run(0, 'report', '--flat', path).stdout)
+        check(leaf == 'made_by_a_user', f'{path}: {leaf}')
+
+
 def test_top_nothing(sondectl):
     result = sondectl.run(0, 'top', '--count', '1', '4711')
     check_status(result, 125)
@@ -289,7 +328,7 @@ def test_top_nothing(sondectl):
 
 
 def main():
-    service = Service(16)
+    service = Service(17)
     sondectl = Sondectl(service)
     with service.case('a user records a command of his'):
         service.measure(test_command, sondectl, service.next_user())
@@ -318,6 +357,8 @@ def main():
         test_attach_nothing(sondectl)
     with service.case('attach copies a live capture, and one that is over'):
         test_attach(sondectl)
+    with service.case('code that a program makes has its names in whatever a session gives'):
+        test_made_code(sondectl)
     with service.case('top needs something to look at'):
         test_top_nothing(sondectl)
     with service.case('top looks at a session to its end'):

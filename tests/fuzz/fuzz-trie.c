@@ -33,6 +33,7 @@ static void
 add (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data)
 {
   Sums *sums = user_data;
+  uint64_t in_buckets = 0;
 
   if (change->node >= REGION_BYTES / SONDE_TRIE_NODE_BYTES || change->parent >= change->node
       || (change->parent != 0 && !sums->was_told[change->parent]))
@@ -42,12 +43,22 @@ add (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data
   sums->calls += change->calls;
   if (!change->is_timed)
     return;
-  if (times->timed == 0)
+  for (uint32_t i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+    in_buckets += times->buckets[i];
+  if (times->timed == 0 && in_buckets == 0)
     abort ();
   sums->timed += times->timed;
-  for (uint32_t i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
-    sums->in_buckets += times->buckets[i];
+  sums->in_buckets += in_buckets;
   if (!(sonde_trie_quantile (times, 0.5) <= sonde_trie_quantile (times, 0.99)))
+    abort ();
+}
+
+static void
+add_slow (const SondeTrieSlowCall *call, void *user_data)
+{
+  Sums *sums = user_data;
+
+  if (!sums->was_told[call->node])
     abort ();
 }
 
@@ -65,6 +76,7 @@ take_turn (SondeTrieReader *reader, uint32_t max_nodes, Sums *sums)
     abort ();
   if (sonde_trie_reader_count (reader, &counts) == 0 && counts.counted != sums->calls)
     abort ();
+  sonde_trie_reader_take_slow_calls (reader, add_slow, sums);
   for (uint32_t slot = 0; slot < 4; slot++)
     {
       size_t n = sonde_trie_reader_last_words (reader, slot, nodes, 64, &tid);

@@ -92,8 +92,8 @@ def request_process(request=1, pid=10, padding=0):
     return packet(PROCESS_REQUEST, struct.pack('<QiI', request, pid, padding))
 
 
-def request_file(request=1, pid=10, padding=0, ticks=0, start=0, inode=0):
-    return packet(FILE_REQUEST, struct.pack('<QiIIIQQQQ', request, pid, 8, 1, padding, ticks, start, 0, inode))
+def request_file(request=1, pid=10, kind=0, ticks=0, start=0, inode=0, device=(8, 1)):
+    return packet(FILE_REQUEST, struct.pack('<QiIIIQQQQ', request, pid, *device, kind, ticks, start, 0, inode))
 
 
 def counters(kind=1, text=b'', pid=0, n_fds=1):
@@ -173,6 +173,7 @@ def good():
         'counters-of-process': (TO_WORKER, counters(5, pid=10, n_fds=0)), 'counters-request': (REQUEST, request_counters()),
         'hello': (FROM_WORKER, hello()), 'rings-mapped': (FROM_WORKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
         'process-request': (REQUEST, request_process()), 'file-request': (REQUEST, request_file()),
+        'file-request-map': (REQUEST, request_file(kind=2, device=(0, 0))), 'file-request-dump': (REQUEST, request_file(kind=1, start=4096, inode=5)),
         'statistics': (FROM_WORKER, packet(STATISTICS)), 'drained': (FROM_WORKER, packet(DRAINED)),
         'sink-closed': (FROM_WORKER, packet(SINK_CLOSED, struct.pack('<Ii', 1, 0))), 'finished': (FROM_WORKER, packet(FINISHED)),
         'failed': (FROM_WORKER, failed()), 'control': (TO_WORKER, packet(CONTROL, n_fds=1)), 'controls': (FROM_WORKER, packet(CONTROLS)), 'link': (TO_WORKER, link()),
@@ -228,7 +229,8 @@ def bad():
         'note-control': (TO_WORKER, packet(NOTE, b'a\nb')), 'hello-version': (FROM_WORKER, raw(struct.pack('<IIIi', HELLO, 16, 0, 10))),
         'process-request-id': (REQUEST, request_process(0)), 'process-request-pid': (REQUEST, request_process(pid=0)),
         'process-request-padding': (REQUEST, request_process(padding=1)), 'file-request-id': (REQUEST, request_file(0)),
-        'file-request-pid': (REQUEST, request_file(pid=-1)), 'file-request-padding': (REQUEST, request_file(padding=1)),
+        'file-request-pid': (REQUEST, request_file(pid=-1)), 'file-request-kind': (REQUEST, request_file(kind=3)),
+        'file-request-map-mapped': (REQUEST, request_file(kind=2)),
         'counters-kind': (TO_WORKER, counters(6)), 'counters-kind-0': (TO_WORKER, counters(0)), 'counters-pid': (TO_WORKER, counters(5)),
         'counters-no-pid': (TO_WORKER, counters(1, pid=1)), 'counters-fds': (TO_WORKER, counters(n_fds=0)), 'counters-many-fds': (TO_WORKER, counters(n_fds=2)),
         'interpreter-kind': (REQUEST, interpreter(kind=2)), 'interpreter-pid': (REQUEST, interpreter(0)), 'interpreter-frame': (REQUEST, interpreter(frame_size=129)),
@@ -344,6 +346,12 @@ def workers():
     seeds['system'] = session(setup(flags=every | SYSTEM, uid=0), samples, sides, [process(1, pid=30, status=3, fds=0)], elves)
     seeds['raw'] = session(setup(flags=every | RAW_DATA, unwind=2), samples, sides, [], elves)
     seeds['hidden'] = session(setup(flags=every, unwind=2), hidden, hidden, [answer_file(1, status=1)], [])
+    made = perf.mmap2(0x900000, 0x1000, b'//anon', inode=0) + perf.mmap2(0x700000, 0x1000, b'/tmp/jit-10.dump', inode=8)
+    ran = b''.join(perf.sample(ip=ip, chain=(perf.CONTEXT_USER, ip), time=time) for ip, time in ((0x900010, 5001), (0x900810, 5002), (0x900010, 5003)))
+    dump = struct.pack('<IIIIIIQQ', 0x4A695444, 1, 40, 62, 0, 10, 0, 0) + struct.pack('<IIQ', 0, 64, 1) \
+        + struct.pack('<IIQQQQ', 10, 10, 0x900800, 0x900800, 32, 1) + b'dumped\0\0'
+    for unwind, name in enumerate(('none', 'frame-pointer', 'dwarf')):
+        seeds['made-code-' + name] = session(setup(unwind=unwind, flags=every), ran, made, [], [b'900000 20 py::f\n900400 10 g\n'] * 2 + [dump] * 4)
     many = b''.join(perf.good().values())
     seeds['both-rings'] = session(setup(unwind=2, flags=every | RAW_DATA), many, many, [], elves)
     seeds['unknown-mode'] = session(setup(flags=every), perf.sample(misc=0, chain=(), abi=0, stack=b'', time=perf.EARLY), b'', [], [])
@@ -504,7 +512,9 @@ def brokers():
     mapped = packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))
     asks = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (
         request_process(1), request_process(2, CHILD_PID), request_process(3, 1), request_process(4, 99), request_file(5), request_file(6, CHILD_PID),
-        request_file(7, 1), request_file(8, ticks=1), request_file(9, inode=1), request_counters(), request_counters(CHILD_PID), request_counters(1)))
+        request_file(7, 1), request_file(8, ticks=1), request_file(9, inode=1),
+        request_file(10, kind=1), request_file(11, kind=2, device=(0, 0)), request_file(12, CHILD_PID, kind=2, device=(0, 0)),
+        request_file(13, 1, kind=2, device=(0, 0)), request_counters(), request_counters(CHILD_PID), request_counters(1)))
     own = targets(PROVE, [(10, everything), (CHILD_PID, everything)])
     fails = {name: lambda code, step=step: packet(step, fd_kind=code) for name, step in (('events', STEP_EVENTS_FAIL), ('switches', STEP_SWITCHES_FAIL))}
     seeds = {}

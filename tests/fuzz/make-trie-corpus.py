@@ -7,7 +7,7 @@ import corpus_files
 
 TURN = 128 * 1024 // 4
 LINE, SLAB, SLABS_AT = 64, 16384, 16384
-NODES, TIMINGS, OCTAVES, FRAMES = 1, 2, 3, 4
+NODES, TIMINGS, OCTAVES, FRAMES, SLOW = 1, 2, 3, 4, 5
 
 
 def word(offset, value, size=4):
@@ -63,6 +63,14 @@ THREE = node(0, 0, 0, 0, 0) + node(0, 1, 0x401000, 2, ROOT, T0) + node(0, 2, 0x4
 GOOD = HEADER + SLOT + TIMED + THREE + STACK + slab(0, NODES, 3)
 
 
+def slow(n, number):
+    at = entry(3, n, 32)
+    return word(at, 1000 + n, 8) + word(at + 8, 500, 8) + word(at + 16, number)
+
+
+RING = slab(3, SLOW, 2) + slow(0, A) + slow(1, B)
+
+
 def refused(name, change, later=False):
     """The change before the reader knows the region, or behind its first turn."""
     return {name: GOOD + (turn() if later else b'') + change + turn() + turn()}
@@ -82,9 +90,14 @@ def main():
         'stack-in-nodes': GOOD + word(4116, line(0, 1, 64)) + turn(),
         'stack-outside': GOOD + word(4116, 0xFFFFFFFF) + turn(),
         'stack-in-a-circle': GOOD + word(SLABS_AT + 3 * SLAB + 12, (SLABS_AT + 3 * SLAB) // LINE) + turn() * 2,
+        'slow-calls': GOOD + RING + turn() * 2,
+        'slow-calls-replaced': GOOD + RING + turn() + slab(3, SLOW, 2000) + turn(),
+        'slow-calls-all-there-are': GOOD + RING + turn() + slab(3, SLOW, 0xFFFFFFFF) + turn() + slab(3, SLOW, 3) + turn(),
+        'slow-call-of-no-path': GOOD + RING + slow(0, 3) + turn() * 2,
+        'slow-call-of-another-slot': GOOD + RING + slab(3, SLOW, 2, slot=1) + turn() * 2,
         'a-thread-that-ended': GOOD + word(4096, 2) + turn() * 2,
     }
-    seeds |= refused('kind', word(SLABS_AT, 5))
+    seeds |= refused('kind', word(SLABS_AT, 6))
     seeds |= refused('kind-changes', word(SLABS_AT + SLAB, OCTAVES), True)
     seeds |= refused('slot', word(SLABS_AT + 4, 8))
     seeds |= refused('slot-of-another', word(SLABS_AT + SLAB + 4, 1))

@@ -29,6 +29,7 @@ typedef struct
   guint64 begin_ns;
   guint64 end_ns;
   guint64 account[SONDE_CALLS_N_ACCOUNTS];
+  guint64 told[4];
   char *refused;
   GArray *uncounted; /* guint64 addresses */
   GArray *words;     /* guint64 paths */
@@ -126,6 +127,10 @@ calls_take_record (CallsProgram *self, guint64 kind, SondeNumberColumn *body)
       number = calls_number (body);
       calls_path (self, number);
       g_array_append_val (self->words, number);
+      return;
+    case SONDE_CALLS_TOLD:
+      for (guint i = 0; i < G_N_ELEMENTS (self->told); i++)
+        self->told[i] = calls_number (body);
       return;
     case SONDE_CALLS_REFUSED:
       g_free (self->refused);

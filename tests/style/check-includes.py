@@ -52,6 +52,7 @@ LAYERS = {
     'symbols': BASE + ['libiberty/demangle.h'],
     'shared-ring': ['protocol/*.h'],
     'shared-ring/collector': ['protocol/*.h', 'shared-ring/*.h', 'unwind/*.h'],
+    'shared-ring/collector/tracer': ['libiberty/demangle.h', 'protocol/*.h', 'shared-ring/*.h', 'shared-ring/collector/*.h', 'unwind/*.h'],
     'unwind': LIBDW + BASE,
     # The fixed structs of the worker protocol carry the ledger's counts, and what programs are told.
     'daemon/base': GLIB + CONFIG + BASE
@@ -91,7 +92,7 @@ LAYERS = {
     'client/flame': CLIENT + RESOURCES
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': CLIENT + CONFIG + MESSAGES + PACKING
-    + ['client/heap/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    + [f'client/{layer}/*.h' for layer in ('calls', 'heap', 'model', 'names', 'report')] + ['protocol/*.h'],
     'client/library': CLIENT + CONFIG
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.

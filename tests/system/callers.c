@@ -6,8 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEPT   __attribute__ ((noinline))
-#define HIDDEN __attribute__ ((no_instrument_function))
+#define KEPT __attribute__ ((noinline))
+#ifdef __clang__
+#define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
+#else
+#define HIDDEN __attribute__ ((no_instrument_function, patchable_function_entry (0, 0)))
+#endif
 
 static volatile unsigned work;
 
@@ -24,6 +28,27 @@ outer (unsigned n)
     leaf (i);
 }
 
+/* As long as a slow call. */
+static KEPT void
+nap (void)
+{
+  usleep (20000);
+}
+
+/* As often as each line says. */
+static KEPT void
+serve (void)
+{
+  char line[32];
+
+  while (fgets (line, sizeof line, stdin) != NULL)
+    {
+      outer ((unsigned) strtoul (line, NULL, 10));
+      puts ("ok");
+      fflush (stdout);
+    }
+}
+
 /* Until it is killed. */
 static KEPT void
 stay (void)
@@ -34,7 +59,7 @@ stay (void)
     pause ();
 }
 
-/* callers N [fork | exec | stay] */
+/* callers N [fork | exec | nap | serve | serve-closed | stay] */
 HIDDEN int
 main (int argc, char **argv)
 {
@@ -45,6 +70,12 @@ main (int argc, char **argv)
   outer (n);
   if (strcmp (then, "stay") == 0)
     stay ();
+  if (strcmp (then, "serve-closed") == 0)
+    closefrom (STDERR_FILENO + 1);
+  if (strncmp (then, "serve", strlen ("serve")) == 0)
+    serve ();
+  for (unsigned i = 0; i < 3 && strcmp (then, "nap") == 0; i++)
+    nap ();
   if (strcmp (then, "exec") == 0)
     {
       execl (argv[0], argv[0], "7", NULL);

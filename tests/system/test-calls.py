@@ -3,13 +3,17 @@
 """The calls of real programs, through their hooks, sonded and its worker into captures: test-calls.py BUILD"""
 
 import collections
+import gzip
 import json
 import os
 import re
 import signal
 import struct
+import subprocess
+import sys
 
 from system import DEADLINE_S, Fault, System, check, find_descendants, wait_until
+from tap import Skip
 
 N_CALLS = 100_000
 FOLDER = 'sonde/calls/'
@@ -102,10 +106,12 @@ class Callers(System):
     def __init__(self, n_cases):
         super().__init__(n_cases)
         os.environ['SONDE_TRACER_LIBRARY'] = self.program('shared-ring/collector/tracer/libsonde-tracer.so')
+        self.callers = 'callers'  # the program whose calls are counted
 
-    def start(self, name, mode, *arguments):
+    def start(self, name, mode, *arguments, prefix=()):
         options = [argument for argument in arguments if argument.startswith('--')]
-        return self.start_recording(name, '--event=none', f'--trace={mode}', *options, '--', self.program('tests/system/callers'),
+        return self.start_recording(name, '--event=none', f'--trace={mode}', *options, '--', *prefix,
+                                    self.program(f'tests/system/{self.callers}'),
                                     *[argument for argument in arguments if argument not in options])
 
     def finish_calls(self, process, name, status=0):
@@ -117,8 +123,21 @@ class Callers(System):
             program.check_account()
         return programs
 
-    def trace(self, name, mode, *arguments):
-        return self.finish_calls(self.start(name, mode, *arguments), name)
+    def trace(self, name, mode, *arguments, prefix=()):
+        return self.finish_calls(self.start(name, mode, *arguments, prefix=prefix), name)
+
+
+def check_exports(system, name, mode):
+    shown = json.loads(system.sondectl('export', '-f', 'speedscope', system.path(name)))
+    profiles = {profile['name'].partition(', ')[2]: profile for profile in shown['profiles']}
+    check(set(profiles) == ({'calls'} if mode == 'count' else {'calls', 'time of calls'}), profiles)
+    check(sum(profiles['calls']['weights']) == N_CALLS + 1, profiles)
+    if mode != 'count':
+        check(profiles['time of calls']['unit'] == 'nanoseconds' and sum(profiles['time of calls']['weights']) > 0, profiles)
+    system.sondectl('export', '-f', 'pprof', '-o', system.path('pprof.gz'), system.path(name))
+    with gzip.open(system.path('pprof.gz')) as file:
+        profile = file.read()
+    check(b'leaf' in profile and b'calls' in profile and (b'nanoseconds' in profile) == (mode != 'count'), profile)
 
 
 def check_shown(system, name, mode):
@@ -126,6 +145,7 @@ def check_shown(system, name, mode):
     shown = json.loads(system.sondectl('calls', '--json', '--paths', system.path(name)))
     functions = {row['name']: row for row in shown['functions']}
     check({name: row['calls'] for name, row in functions.items()} == {'outer': 1, 'leaf': N_CALLS}, functions)
+    check(shown['refused_places'] == 0, shown)
     check([row['name'] for row in shown['paths'] if row['calls']] == ['outer', 'leaf'], shown['paths'])
     leaf = functions['leaf']
     if mode == 'count':
@@ -134,9 +154,10 @@ def check_shown(system, name, mode):
     check(leaf['timed'] == ('some' if mode == 'auto' else 'all'), leaf)
     check(leaf['min_ns'] <= leaf['p50_ns'] <= leaf['p90_ns'] <= leaf['p99_ns'] <= leaf['max_ns'], leaf)
     table = system.sondectl('calls', system.path(name))
-    check(re.search(rf'^ *{N_CALLS:,} .* leaf  callers$', table, re.M), table)
-    folded = system.sondectl('calls', '--folded', 'calls', system.path(name))
-    check(re.fullmatch(rf'\d+;outer 1\n\d+;outer;leaf {N_CALLS}\n', folded), folded)
+    check(re.search(rf'^ *{N_CALLS:,} .* leaf  {system.callers}$', table, re.M), table)
+    folded = system.sondectl('export', '-f', 'folded', '--unit', 'calls', system.path(name))
+    check(re.fullmatch(rf'[^;]*-\d+;outer 1\n[^;]*-\d+;outer;leaf {N_CALLS}\n', folded), folded)
+    check_exports(system, name, mode)
     differences = system.sondectl('calls', '--diff', system.path(name), system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} -> {N_CALLS:,} .* leaf$', differences, re.M), differences)
     check('outer' in system.sondectl('calls', '--function', 'leaf', system.path(name)).split('from')[-1], 'no caller')
@@ -158,6 +179,26 @@ def test_budget(system):
     check('leaf was left out by --trace-budget after' in shown, shown)
 
 
+def test_filter(system):
+    program, = system.trace('filter.syscap', 'auto', str(N_CALLS), '--trace-filter=leaf')
+    check(program.counts() == [(2, N_CALLS)], program.counts())
+    program, = system.trace('unfilter.syscap', 'exact', str(N_CALLS), '--trace-filter=!leaf', '--trace-filter=!libc*:*')
+    check(program.counts() == [(2, 1)], program.counts())
+    program, = system.trace('module.syscap', 'count', str(N_CALLS), '--trace-filter=*', '--trace-filter=!caller?:ou*r')
+    check(program.counts() == [(2, N_CALLS)], program.counts())
+
+
+def test_slow(system):
+    program, = system.trace('slow.syscap', 'auto', '10', 'nap', '--trace-slow=15000')
+    check(program.counts() == [(2, 1), (2, 3), (3, 10)], program.counts())
+    shown = json.loads(system.sondectl('calls', '--json', system.path('slow.syscap')))
+    check(shown['slow_calls'] == 3 and [call['path'] for call in shown['slowest']] == ['nap'] * 3, (shown['slow_calls'], shown['slowest']))
+    for call in shown['slowest']:
+        check(20_000_000 <= call['duration_ns'] and 0 < call['begin_ns'], call)
+    table = system.sondectl('calls', system.path('slow.syscap'))
+    check(re.search(r'^3 slow calls$', table, re.M) and re.search(r'^ +\d+\.\d{3} s +[\d.]+ m?s  nap$', table, re.M), table)
+
+
 def test_exec(system):
     programs = system.trace('exec.syscap', 'count', '1000', 'exec')
     check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 7)]], [program.counts() for program in programs])
@@ -165,13 +206,13 @@ def test_exec(system):
 
 def test_fork(system):
     programs = system.trace('fork.syscap', 'count', '1000', 'fork')
-    check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 5)]], [program.counts() for program in programs])
+    check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(3, 1), (4, 5)]], [program.counts() for program in programs])
 
 
 def test_kill(system):
     recording = system.start('kill.syscap', 'auto', '1000', 'stay')
     check(recording.stdout.readline().strip() == 'stays', 'it never came there')
-    pid, = wait_until(lambda: find_descendants(recording.pid, 'callers'), 'the program')
+    pid, = wait_until(lambda: find_descendants(recording.pid, system.callers), 'the program')
     os.kill(pid, signal.SIGKILL)
     program, = system.finish_calls(recording, 'kill.syscap', status=128 + signal.SIGKILL)
     check(program.counts() == [(2, 1), (2, 1), (3, 1000)], program.counts())
@@ -180,18 +221,75 @@ def test_kill(system):
     check(len(program.words) == 1 and program.depth(program.words[0]) == 2, program.words)
 
 
+# Of a process, and of what it executes: no code may be changed. It is the number of PR_SET_MDWE.
+REFUSE_CHANGES = """
+import ctypes, os, sys
+if ctypes.CDLL(None, use_errno=True).prctl(65, 1, 0, 0, 0):
+    sys.exit(77)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_refusal(system):
+    recording = system.start('refusal.syscap', 'count', '1000', prefix=['python3', '-I', '-c', REFUSE_CHANGES])
+    output, errors = recording.communicate(timeout=DEADLINE_S)
+    if recording.returncode == 77:
+        raise Skip('the kernel has no PR_SET_MDWE')
+    check(recording.returncode == 0, output + errors)
+    verified = subprocess.run([system.program('client/sondectl'), 'verify', system.path('refusal.syscap')], capture_output=True,
+                              text=True, check=False)
+    check(verified.returncode == 1 and re.search(r'\b0 of \d functions of process', verified.stdout), verified.stdout)
+    check(sum(sum(program.calls.values()) for program in read_calls(system.path('refusal.syscap'))) == 0, 'calls were counted')
+    shown = subprocess.run([system.program('client/sondectl'), 'calls', system.path('refusal.syscap')], capture_output=True,
+                           text=True, check=False)
+    check(shown.returncode == 1 and 'places in its programs could not be changed: the kernel refuses' in shown.stderr, shown.stderr)
+
+
+def test_sleds(system):
+    system.callers = 'callers-sleds'
+    with system.case('each call through a sled is counted, once, in each mode'):
+        test_modes(system)
+    with system.case('a program with sleds that executes another one has calls of its own'):
+        test_exec(system)
+    with system.case('so has a child that finds them switched on'):
+        test_fork(system)
+    with system.case('a program with sleds that is killed has told all, and where it was'):
+        test_kill(system)
+    with system.case('sleds that the kernel lets nobody switch are told'):
+        test_refusal(system)
+
+
+def test_entries(system):
+    system.callers = 'callers-fentry'
+    if not os.path.exists(system.program('tests/system/callers-fentry')):
+        raise Skip('it is not gcc that builds')
+    for mode in ('count', 'auto', 'exact'):
+        program, = system.trace(f'entries-{mode}.syscap', mode, str(N_CALLS))
+        check(program.counts() == [(2, 1), (3, N_CALLS)], program.counts())
+        check_shown(system, f'entries-{mode}.syscap', 'count')
+
+
 def main():
-    system = Callers(5)
+    has_sleds = os.path.exists(os.path.join(sys.argv[1], 'tests/system/callers-sleds'))
+    system = Callers(13 if has_sleds else 8)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
     with system.case('above a budget what is called most is counted no more'):
         test_budget(system)
+    with system.case('functions are counted that a filter names, and no other'):
+        test_filter(system)
+    with system.case('slow calls are told one by one'):
+        test_slow(system)
     with system.case('a program that executes another one has calls of its own'):
         test_exec(system)
     with system.case('so has a child'):
         test_fork(system)
     with system.case('a program that is killed has told all, and where it was'):
         test_kill(system)
+    with system.case('calls whose ends nobody tells are counted, and not timed'):
+        test_entries(system)
+    if has_sleds:
+        test_sleds(system)
     system.finish()
 
 

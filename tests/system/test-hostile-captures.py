@@ -3,8 +3,9 @@
 """Who reads a capture ends, with an answer or a reason, whatever it asks for: test-hostile-captures.py BUILD
 
 Each command is given each capture of tests/lib/hostile_captures.py, one after the other; without SONDE_TEST_LONG=1 those that
-keep most of it, and of the exports one in turn. Needs no root."""
+keep most of it, and of the exports one in turn. One runs on each processor. Needs no root."""
 
+import concurrent.futures
 import json
 import multiprocessing
 import os
@@ -51,19 +52,18 @@ class Reader:
         self.build = build
         self.capture = os.path.join(folder, 'hostile.syscap')
         self.out = os.path.join(folder, 'out')
-        self.err = os.path.join(folder, 'err')
         self.worst = []
 
-    def run(self, program, *arguments):
-        """Whether it succeeded; some leave their output in self.out."""
-        command = [os.path.join(self.build, program)] + [word.replace('{out}', self.out).replace('{}', self.capture)
+    def run(self, program, *arguments, number=0):
+        """Whether it succeeded; some leave their output in self.out. Those with other numbers may run at the same time."""
+        out_path = f'{self.out}-{number}' if number else self.out
+        command = [os.path.join(self.build, program)] + [word.replace('{out}', out_path).replace('{}', self.capture)
                                                          for word in arguments]
         keep = '--json' in arguments or program != 'client/sondectl'
         limit = MAX_CPU_S * SLOWNESS
-        with open(self.out, 'wb') as out, open(self.err, 'w+b') as err:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out if keep else subprocess.DEVNULL, stderr=err,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
+        with open(out_path, 'wb') as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out if keep else subprocess.DEVNULL, stderr=err)
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit, limit))
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             err.seek(0)
@@ -114,7 +114,8 @@ def main():
     tap = Tap(len(captures))
     # a program begins with the mark of memory of who starts it: what takes much is done elsewhere
     with tempfile.TemporaryDirectory(prefix='sonde-hostile-') as folder, \
-            multiprocessing.get_context('spawn').Pool(1, maxtasksperchild=1) as helper:
+            multiprocessing.get_context('spawn').Pool(1, maxtasksperchild=1) as helper, \
+            concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as readers:
         os.environ['XDG_CACHE_HOME'] = folder
         reader = Reader(sys.argv[1], folder)
         for i, make in enumerate(captures):
@@ -123,10 +124,10 @@ def main():
                 check_sums(reader, helper)
                 is_long = 'SONDE_TEST_LONG' in os.environ
                 formats = FORMATS if is_long else [FORMATS[i % len(FORMATS)]]
-                for command in COMMANDS[1:] + (MORE if is_long else []):
-                    reader.run('client/sondectl', *command)
-                for name in formats:
-                    reader.run('client/sondectl', 'export', '--format', name, '{}')
+                commands = COMMANDS[1:] + (MORE if is_long else []) + [['export', '--format', name, '{}'] for name in formats]
+                for run in [readers.submit(reader.run, 'client/sondectl', *command, number=number)
+                            for number, command in enumerate(commands, 1)]:
+                    run.result()
             if not reader.worst:
                 continue
             seconds, _, slowest = max(reader.worst)

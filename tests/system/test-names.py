@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+from capture import JIT_BASE
 from system import System, check
 
 USER = 0xFFFFFFFFFFFFFE00
@@ -54,28 +55,29 @@ def user_frames(sample, places):
             mode, is_first = address, True
             continue
         if mode == USER:
-            yield (address if is_first else address - 1), places[n_seen], n_seen == 0
+            yield (address if is_first or address >= JIT_BASE else address - 1), places[n_seen], n_seen == 0
         n_seen += 1
         is_first = False
 
 
-def read_jit_ranges(capture):
-    """Of map files that the recorded processes left; they are removed."""
-    ranges = {}
+def read_made_code(capture):
+    """{pid: [(begin, end, name), …]} of map files that the recorded processes left; they are removed."""
+    made = {}
     for pid, _ in capture.processes:
         path = f'/tmp/perf-{pid}.map'
         if os.path.exists(path):
             with open(path, encoding='utf-8', errors='replace') as file:
-                ranges[pid] = [(int(begin, 16), int(begin, 16) + int(size, 16))
-                               for begin, size, _ in (line.split(' ', 2) for line in file)]
+                made[pid] = [(int(begin, 16), int(begin, 16) + int(size, 16), name)
+                             for begin, size, name in (line.rstrip('\n').split(' ', 2) for line in file)]
             os.unlink(path)
-    return ranges
+    return made
 
 
 def test_program(system, with_callers, *command):
     process = system.start_recording('names.syscap', '-F', '2000', '--', *command)
     capture, _ = system.finish_recording(process, 'names.syscap', with_meanings=True)
-    jit_ranges = read_jit_ranges(capture)
+    made = read_made_code(capture)
+    made_names = {pid: {name for _, _, name in codes} for pid, codes in made.items()}
     files = {}
     n_in_symbol = n_in_jit = n_named = 0
     for sample, (_, *places) in zip(capture.samples, capture.meanings.of_samples):
@@ -83,7 +85,10 @@ def test_program(system, with_callers, *command):
             if not is_leaf and not with_callers:
                 break
             in_file = re.fullmatch(r'(/.*)\+([0-9a-f]+)', place or '')
-            in_jit = any(begin <= address < end for begin, end in jit_ranges.get(sample.pid, ()))
+            if address >= JIT_BASE:
+                in_jit = capture.jit_names[address] in made_names.get(sample.pid, ())
+            else:
+                in_jit = any(begin <= address < end for begin, end, _ in made.get(sample.pid, ()))
             if in_file and not in_jit:
                 if in_file[1] not in files:
                     files[in_file[1]] = ElfFile(in_file[1])
@@ -113,6 +118,43 @@ def test_node(system):
     check(n_in_jit >= FEWEST_SAMPLES, f'only {n_in_jit} samples in code made by node')
     names = {name for sample in capture.samples for name in capture.stack(sample) if name}
     check(any(re.search(r'\bfib\b.*work.js', name) for name in names), 'fib() is not there')
+
+
+def test_node_dump(system):
+    """It writes its jitdump when it has 2 MB of it, or ends."""
+    script = system.path('dump.js')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n'
+                   'const end = Date.now() + 1500; let sum = 0;\nwhile (Date.now() < end) sum += fib(20);\n')
+    capture, _ = system.record('dump.syscap', '--', 'sh', '-c', f'cd {system.folder} && exec node --perf-prof {script}')
+    named = [sample for sample in capture.samples if re.search(r'\bfib\b.*dump.js', capture.stack(sample)[0] or '')]
+    system.note(f'{len(capture.samples)} samples, {len(named)} of them in fib()')
+    check(len(named) >= FEWEST_SAMPLES, f'only {len(named)} samples in fib()')
+
+
+def find_python():
+    """One that has trampolines, or None."""
+    for path in filter(None, map(shutil.which, ('python3', 'python3.12', 'python3.13', 'python3.14'))):
+        version = subprocess.run([path, '-c', 'import sys; print(*sys.version_info[:2])'], capture_output=True, text=True, check=False)
+        if version.returncode == 0 and tuple(map(int, version.stdout.split())) >= (3, 12):
+            return path
+    return None
+
+
+def test_python(system, python):
+    """Each function is on the stack between the evaluators, whatever C code is between them."""
+    script = system.path('work.py')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('import time\ndef leaf(x):\n    return sum(x % (i + 1) for i in range(200))\n'
+                   'def outer():\n    return sorted(range(20), key=leaf)\n'
+                   'end = time.time() + 2\nwhile time.time() < end: outer()\n')
+    capture, _ = system.record('python.syscap', '--', python, '-X', 'perf', script)
+    stacks = [' '.join(map(str, capture.stack(sample))) for sample in capture.samples]
+    n_outer = sum(f'py::outer:{script}' in stack for stack in stacks)
+    n_whole = sum(bool(re.search(rf'py::leaf:{script}.* py::outer:{script}.*py::<module>:{script}.* _start$', stack))
+                  for stack in stacks)
+    system.note(f'{python}: {len(stacks)} stacks, {n_outer} of them with outer(), {n_whole} whole through leaf()')
+    check(n_outer > 0.8 * len(stacks) and n_whole > 0.8 * len(stacks), f'{stacks[-3:]}')
 
 
 def read_rows(text):
@@ -214,7 +256,7 @@ def write_source(system):
 
 
 def main():
-    system = System(7)
+    system = System(9)
     programs = {
         'a C++ program, clang': lambda: (False, 'clang++', '-O2', '-c', '-o', '/dev/null', write_source(system)),
         'Python': lambda: (False, '/usr/bin/python3', '-c', 'import json\nfor i in range(6000): json.loads(json.dumps(list(range(500)), indent=1))'),
@@ -230,9 +272,18 @@ def main():
             test_program(system, with_callers, *arguments)
     if shutil.which('node') is None:
         system.skip('node has names of the code that it makes', 'node is not installed')
+        system.skip("node's jitdump names it, too", 'node is not installed')
     else:
         with system.case('node has names of the code that it makes'):
             test_node(system)
+        with system.case("node's jitdump names it, too"):
+            test_node_dump(system)
+    python = find_python()
+    if python is None:
+        system.skip("Python's functions are on its stacks", 'there is no Python from 3.12 on')
+    else:
+        with system.case("Python's functions are on its stacks"):
+            test_python(system, python)
     with system.case('a capture with its names opens where nothing else is'):
         test_chroot(system)
     if len(sys.argv) < 4:

@@ -77,8 +77,8 @@ class Case:
         return [line.split()[2] for line in shown.splitlines() if re.match(r' *[0-9.]+% +[0-9.]+%', line)]
 
     @contextlib.contextmanager
-    def perf_map(self, text, path=None):
-        path = path or map_of(self.pid)
+    def perf_map(self, text):
+        path = map_of(self.pid)
         with open(path, 'x') as file:
             file.write(text)
         try:
@@ -110,52 +110,17 @@ def test_files(case):
 
 def test_kept(case):
     case.write(embedded=[(BASE + case.spin, BASE + case.spin + 2, b'told_before'), (JIT_CODE, JIT_CODE + 9, b'jit_before')])
-    with case.perf_map(NAMED):
-        case.archive()
+    case.archive()
     tree = run(SONDECTL, 'report', case.capture)
     check('told_before' in tree and 'jit_before' in tree and 'spin' not in tree, tree)
 
 
 def test_perf_map(case):
+    """Whoever may write to /tmp now: the capture has what the program said in its time."""
     case.write()
     with case.perf_map(NAMED):
         case.archive()
-    check(case.names() == ['JS:*work'], case.names())
-
-
-def test_dump(case):
-    path = os.path.join(case.folder, f'jit-{case.pid}.dump')
-    load = struct.pack('<IIQQQQ', case.pid, case.pid, JIT_CODE, JIT_CODE, 0x20, 1) + b'Foo.bar\0' + bytes(0x20)
-    with open(path, 'wb') as file:
-        file.write(struct.pack('<IIIIIIQQ', 0x4A695444, 1, 40, 62, 0, case.pid, 0, 0))
-        file.write(struct.pack('<IIQ', 0, 16 + len(load), 0) + load)
-    case.write(seeds.mapping(case.pid, 0x7d0000000000, 0x7d0000001000, os.fsencode(path)))
-    case.archive()
-    check(case.names() == ['Foo.bar'], case.names())
-
-
-def test_untrusted(case):
-    real = os.path.join(case.folder, 'real')
-    place = f'/tmp/perf-{case.pid}.map'
-    case.write()
-    with case.perf_map(NAMED, real):
-        for make in (os.symlink, os.link):
-            make(real, place)
-            try:
-                case.archive()
-            finally:
-                os.unlink(place)
-            check(case.names() == [f'{JIT_CODE + 5:#x}'], f'{make}: {case.names()}')
-    if os.getuid() == 0:
-        with case.perf_map(NAMED):
-            os.chown(place, 65534, 65534)
-            case.archive()
-        check(case.names() == [f'{JIT_CODE + 5:#x}'], f"somebody else's: {case.names()}")
-    os.mkfifo(place)
-    try:
-        case.archive()
-    finally:
-        os.unlink(place)
+    check(case.names() == [f'{JIT_CODE + 5:#x}'], case.names())
 
 
 def test_broken(case):
@@ -175,11 +140,9 @@ def test_broken(case):
 
 def main():
     cases = [('a broken capture is left as it is', test_broken),
-             ('what may be of somebody else is not read', test_untrusted),
+             ('a map file of perf is not read', test_perf_map),
              ('names of files outlive the files', test_files),
-             ('names that the capture brings stay', test_kept),
-             ('a map file of perf names code made at run time', test_perf_map),
-             ('so does a jitdump that was mapped', test_dump)]
+             ('names that the capture brings stay', test_kept)]
     tap = Tap(len(cases))
     for name, test in cases:
         with tempfile.TemporaryDirectory() as folder, tap.case(name):

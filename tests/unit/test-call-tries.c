@@ -350,6 +350,35 @@ memory_is_divided_and_ends (void)
   worker_clear (&worker);
 }
 
+/* A program whose code nobody may change has called nothing, and says why. */
+static void
+what_calls_no_hook_is_told (void)
+{
+  Worker worker = { 0 };
+  Traced traced;
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GHashTable) programs = NULL;
+  const CallsProgram *program;
+
+  begin_worker (&worker, SONDE_TRIE_COUNT, 4 << 20);
+  traced = traced_open (&worker);
+  traced.memory.header->n_functions = 30;
+  traced.memory.header->n_patched = 10;
+  traced.memory.header->n_refused = 45;
+  traced.memory.header->reason = SONDE_CALLS_REASON_PROTECTION;
+  summary = worker_finish (&worker);
+  programs = summarize (&worker);
+  program = only_one (programs);
+  g_assert_cmpuint (program->told[0], ==, 30);
+  g_assert_cmpuint (program->told[1], ==, 10);
+  g_assert_cmpuint (program->told[2], ==, 45);
+  g_assert_cmpuint (program->told[3], ==, SONDE_CALLS_REASON_PROTECTION);
+  g_assert_true (worker_was_said (&worker, "10 of 30 functions of process"));
+  g_assert_true (worker_was_said (&worker, "the kernel refuses to have code changed"));
+  traced_close (&traced);
+  worker_clear (&worker);
+}
+
 /* Nobody counts what he was not asked for. */
 static void
 session_without_traces_refuses (void)
@@ -457,7 +486,51 @@ header_has_what_was_asked_for (void)
   while (g_atomic_int_get ((gint *) &traced.memory.header->mode) != SONDE_TRIE_AUTO)
     worker_run (&worker);
   summary = worker_finish (&worker);
-  g_assert_true (worker_was_said (&worker, "do not heed trace-filter"));
+  traced_close (&traced);
+  worker_clear (&worker);
+}
+
+/* Its time is the processor's; what it cannot have is cut. */
+static void
+slow_calls_are_marks (void)
+{
+  Worker worker = { .trace_slow_us = 1000 };
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autoptr (GPtrArray) marks = NULL;
+  const SondeFrameMark *mark;
+  gint64 before, after;
+  Traced traced;
+
+  begin_worker (&worker, SONDE_TRIE_EXACT, 4 << 20);
+  traced = traced_open (&worker);
+  while (g_atomic_pointer_get ((gpointer *) &traced.memory.header->slow_ticks) == NULL)
+    {
+      call (&traced, "ab", 1);
+      worker_run (&worker);
+    }
+  before = sonde_stream_now_ns ();
+  sonde_trie_enter (traced.writer, 'a', STACK_TOP);
+  sonde_trie_enter (traced.writer, 'b', STACK_TOP - 64);
+  g_usleep (3000);
+  sonde_trie_exit (traced.writer, STACK_TOP - 64);
+  sonde_trie_exit (traced.writer, STACK_TOP);
+  after = sonde_stream_now_ns ();
+  summary = worker_finish (&worker);
+
+  marks = worker_find_frames (&worker, SONDE_FRAME_MARK);
+  g_assert_cmpuint (marks->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      mark = g_ptr_array_index (marks, i);
+      g_assert_cmpstr (mark->group, ==, "slow call");
+      g_assert_cmpstr (mark->name, ==, i == 0 ? "0x61" : "0x62");
+      g_assert_cmpstr (mark->message, ==, i == 0 ? "0x61" : "0x61 > 0x62");
+      g_assert_cmpint (mark->frame.pid, ==, getpid ());
+      g_assert_cmpint (mark->duration_ns, >=, 3000000);
+      /* Two clocks are compared, each as well as it can be read. */
+      g_assert_cmpint (mark->frame.time_ns, >=, before - 1000000);
+      g_assert_cmpint (mark->frame.time_ns + mark->duration_ns, <=, after + 1000000);
+    }
   traced_close (&traced);
   worker_clear (&worker);
 }
@@ -472,9 +545,11 @@ main (int argc, char **argv)
   g_test_add_func ("/call-tries/end-with-a-lie-of-their-program-alone", lie_ends_its_region_alone);
   g_test_add_func ("/call-tries/know-where-a-killed-program-was", killed_program_has_last_words);
   g_test_add_func ("/call-tries/divide-their-memory-until-it-ends", memory_is_divided_and_ends);
+  g_test_add_func ("/call-tries/tell-what-calls-no-hook", what_calls_no_hook_is_told);
   g_test_add_func ("/call-tries/are-not-there-unasked", session_without_traces_refuses);
   g_test_add_func ("/call-tries/leave-functions-out-above-the-budget", budget_leaves_functions_out);
   g_test_add_func ("/call-tries/keep-the-place-of-calls-that-last", long_call_keeps_its_place);
   g_test_add_func ("/call-tries/tell-programs-what-was-asked-for", header_has_what_was_asked_for);
+  g_test_add_func ("/call-tries/tell-slow-calls-as-marks", slow_calls_are_marks);
   return g_test_run ();
 }

@@ -125,6 +125,7 @@ check_sums (void)
   end_file (first);
   RECORD (second, SONDE_CALLS_ACCOUNT, 15, 15, 0, 0, 0, 0, 0, 0, 0, 0, 9, 3, 1, 3);
   RECORD (second, SONDE_CALLS_WORDS, 77, 3);
+  RECORD (second, SONDE_CALLS_TOLD, 30, 28, 4, SONDE_CALLS_REASON_CODE, 99);
   RECORD (second, 1000, 1, 2, 3); /* of a kind to come */
   end_file (second);
   add_file (reader, "sonde/calls/42-7/1", first, 7);
@@ -151,6 +152,10 @@ check_sums (void)
   g_assert_cmpuint (g_array_index (path->buckets, SondeCallsBucket, 1).bucket, ==, 106);
   g_assert_cmpuint (g_array_index (path->buckets, SondeCallsBucket, 1).n, ==, 2);
   g_assert_cmpuint (program->words->len, ==, 1);
+  g_assert_cmpuint (program->n_functions, ==, 30);
+  g_assert_cmpuint (program->n_patched, ==, 28);
+  g_assert_cmpuint (program->n_refused, ==, 4);
+  g_assert_cmpuint (program->reason, ==, SONDE_CALLS_REASON_CODE);
   g_assert_null (sonde_calls_program_check (program));
 }
 
@@ -294,6 +299,7 @@ check_records (void)
   REFUSE ("times are wrong", SONDE_CALLS_TIMES, 3, 1, 1, 0, 0, 1, 1, 1, 5, 0);       /* no calls */
   REFUSE ("times are wrong", SONDE_CALLS_TIMES, 3, 1, 1, 0, 0, 1, 1, 561);
   REFUSE ("an account is too short", SONDE_CALLS_ACCOUNT, 1, 2, 3);
+  REFUSE ("what is told is too short", SONDE_CALLS_TOLD, 1, 2, 3);
   REFUSE ("last words are of no path", SONDE_CALLS_WORDS, 1, 4);
   REFUSE ("a function that is left out is wrong", SONDE_CALLS_UNCOUNTED, 1);
   REFUSE ("a part of it is missing", SONDE_CALLS_END, 1);

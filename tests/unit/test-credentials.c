@@ -26,6 +26,18 @@ static const char status[] = "Name:\tUid:\\n\nUmask:\t0022\nUid:\t1000\t1001\t10
                              "CapInh:\t0000000000000001\nCapPrm:\t0000000000200400\n";
 
 static void
+test_inner_pid (void)
+{
+  g_assert_cmpint (sonde_credentials_parse_inner_pid ("Name:\tx\nNSpid:\t4242\nNSsid:\t1\n"), ==,
+                   4242);
+  g_assert_cmpint (sonde_credentials_parse_inner_pid ("NSpid:\t4242\t17\t1\nNSpgid:\t5\n"), ==, 1);
+  g_assert_cmpint (sonde_credentials_parse_inner_pid ("Pid:\t4242\n"), ==, 0);
+  g_assert_cmpint (sonde_credentials_parse_inner_pid ("NSpid:\t4242\tx\n"), ==, 0);
+  g_assert_cmpint (sonde_credentials_parse_inner_pid ("NSpid:\t99999999999\n"), ==, 0);
+  g_assert_cmpint (sonde_credentials_parse_inner_pid ("NSpid:\t-1\n"), ==, 0);
+}
+
+static void
 test_parse (void)
 {
   SondeCredentials credentials;
@@ -332,6 +344,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/credentials/status/refuses-what-is-not-of-its-form", test_parse_refusals);
   g_test_add_func ("/credentials/status/tells-ids-and-capabilities", test_parse);
+  g_test_add_func ("/credentials/status/tells-the-innermost-number", test_inner_pid);
   g_test_add_func ("/credentials/callers/are-known-by-an-open-program-of-theirs", test_callers);
   g_test_add_func ("/credentials/targets/are-what-the-kernel-opens-for-the-caller", test_targets);
   g_test_add_func ("/credentials/targets/are-refused-when-they-close-between", test_closes_between);

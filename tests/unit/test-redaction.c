@@ -81,16 +81,17 @@ set_up (Fixture *fixture, gconstpointer data)
   fixture->time_ns = g_get_monotonic_time () * 1000;
   recorder_fixture_init (&fixture->base, sink_closed, fixture);
   fixture->requests = g_array_new (FALSE, TRUE, sizeof (SondeRequest));
-  fixture->tracker
-      = sonde_tracker_new (fixture->base.processes, fixture->base.modules, fixture->base.state,
-                           fixture->base.recorder, scope->hides_others, send_request, fixture);
+  fixture->tracker = sonde_tracker_new (
+      fixture->base.processes, fixture->base.modules, fixture->base.state, fixture->base.recorder,
+      fixture->base.jit_names, scope->hides_others, send_request, fixture);
   fixture->unwinder = sonde_unwinder_new_cfi (fixture->base.processes);
   fixture->setup.asked.unwind = SONDE_UNWIND_NONE;
   fixture->setup.asked.max_depth = 8;
   fixture->setup.asked.raw = scope->raw;
-  fixture->sampler = sonde_sampler_new (&fixture->setup, fixture->base.processes, fixture->unwinder,
-                                        scope->kernel ? make_kallsyms () : NULL, NULL, NULL,
-                                        fixture->base.recorder, &fixture->base.tally);
+  fixture->sampler
+      = sonde_sampler_new (&fixture->setup, fixture->base.processes, fixture->unwinder,
+                           scope->kernel ? make_kallsyms () : NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
   g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &sink), ==, 0);
   fixture->reader = fds[1];

@@ -68,7 +68,7 @@ static void
 name_all (Fixture *fixture)
 {
   g_autoptr (SondeSymbolizer) symbolizer
-      = sonde_symbolizer_start (fixture->set, on_symbols, fixture);
+      = sonde_symbolizer_start (fixture->set, NULL, on_symbols, fixture);
 
   g_assert_nonnull (symbolizer);
   while (!fixture->done)

@@ -178,6 +178,56 @@ more_callees_than_the_table_has_are_told_apart (void)
 }
 
 static void
+assert_untimed (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data)
+{
+  g_assert_false (change->is_timed);
+}
+
+/* A program of @depth below @function, which has a frame of a size of its own: told with its ends
+ * to one trie, and without to another. */
+static void
+call_at_random (
+    GRand *random, SondeTrieWriter *whole, SondeTrieWriter *endless, guint64 sp, guint depth)
+{
+  guint n = depth > 0 ? (guint) g_rand_int_range (random, 0, 4) : 0;
+  guint64 function = 'a' + (guint64) g_rand_int_range (random, 0, 5);
+
+  sonde_trie_enter (whole, function, sp);
+  sonde_trie_pass (endless, function, sp);
+  for (guint i = 0; i < n; i++)
+    call_at_random (random, whole, endless, sp - 16 * (function - 'a' + 1), depth - 1);
+  sonde_trie_exit (whole, sp);
+}
+
+static void
+calls_whose_end_nobody_tells_have_their_paths (void)
+{
+  static const SondeTrieMode modes[] = { SONDE_TRIE_COUNT, SONDE_TRIE_AUTO, SONDE_TRIE_EXACT };
+
+  for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
+    {
+      g_autoptr (TrieFixture) whole = make (64 * MIB, modes[i]);
+      g_autoptr (TrieFixture) endless = make (64 * MIB, modes[i]);
+      SondeTrieWriter *writers[] = { trie_fixture_take (whole, 1), trie_fixture_take (endless, 1) };
+      g_autoptr (GRand) random = g_rand_new_with_seed (i);
+      g_autofree char *expected = NULL;
+      SondeTrieCounts counts;
+
+      for (guint j = 0; j < 300; j++)
+        call_at_random (random, writers[0], writers[1], 0x80000, 7);
+      counts = trie_fixture_count (whole);
+      g_assert_cmpuint (counts.calls, >, 3000);
+      expected = trie_reader_print (whole->reader, trie_letter);
+      trie_fixture_assert_text (endless, expected);
+      counts = trie_fixture_count (endless);
+      g_assert_cmpuint (counts.resynced, ==, 0);
+      g_assert_cmpuint (counts.unmatched, ==, 0);
+      g_assert_cmpuint (counts.lost_depth, ==, 0);
+      sonde_trie_reader_tell_all (endless->reader, assert_untimed, NULL);
+    }
+}
+
+static void
 what_longjmp_left_is_dead_at_the_next_call (void)
 {
   g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_AUTO);
@@ -639,6 +689,132 @@ many_are_left_out (void)
   g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
 }
 
+/* Words of a stack, of which calls that stand have their return addresses in some. */
+#define N_WORDS 64
+
+static void
+calls_that_stand_begin_a_path (void)
+{
+  for (guint mode = SONDE_TRIE_COUNT; mode <= SONDE_TRIE_EXACT; mode++)
+    {
+      g_autoptr (TrieFixture) trie = make (MIB, (SondeTrieMode) mode);
+      guint64 stack[N_WORDS] = { [60] = 1, [50] = 2, [40] = 3 };
+      const SondeTrieRange range = { GPOINTER_TO_SIZE (stack), sizeof stack };
+      const guint64 base = GPOINTER_TO_SIZE (stack);
+      const SondeTrieStanding standing[] = {
+        { 'm', 1, base + 8 * 60, base + 8 * 51 },
+        { 'u', 2, base + 8 * 50, base + 8 * 41 },
+        { 'v', 3, base + 8 * 40, base + 8 * 31 },
+      };
+      SondeTrieWriter *writer = sonde_trie_take_writer (trie->trie, 1, &range);
+
+      sonde_trie_seed (writer, standing, G_N_ELEMENTS (standing));
+      for (guint i = 0; i < 20; i++)
+        {
+          sonde_trie_enter_within (writer, 'a', base + 8 * 20, 4);
+          sonde_trie_exit_within (writer, 'a', base + 8 * 20, 4);
+        }
+      /* Has a hook, and returns. */
+      sonde_trie_exit_within (writer, 'v', base + 8 * 31, 3);
+      sonde_trie_enter_within (writer, 'b', base + 8 * 30, 5);
+      sonde_trie_exit_within (writer, 'b', base + 8 * 30, 5);
+      /* Has none; its caller calls another one, deeper than it was itself. */
+      stack[50] = 7;
+      sonde_trie_enter_within (writer, 'c', base + 8 * 30, 7);
+      sonde_trie_exit_within (writer, 'c', base + 8 * 30, 7);
+      sonde_trie_exit_within (writer, 'm', base + 8 * 51, 1);
+      sonde_trie_enter_within (writer, 'd', base + 8 * 30, 8);
+      sonde_trie_exit_within (writer, 'd', base + 8 * 30, 8);
+      trie_fixture_assert_text (trie, "d 1\nm c 1\nm u b 1\nm u v a 20");
+      g_assert_cmpuint (trie_fixture_count (trie).calls, ==, 23);
+      g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+      g_assert_cmpuint (trie_fixture_count (trie).resynced, ==, 0);
+    }
+}
+
+/* The same where hooks say where the return address is, and a longjmp() ends one. */
+static void
+calls_that_stand_end_by_their_stack (void)
+{
+  g_autoptr (TrieFixture) trie = make (MIB, SONDE_TRIE_AUTO);
+  guint64 stack[N_WORDS] = { [60] = 1, [50] = 2, [40] = 3 };
+  const guint64 base = GPOINTER_TO_SIZE (stack);
+  const SondeTrieRange range = { base, sizeof stack };
+  const SondeTrieStanding standing[] = {
+    { 'm', 1, base + 8 * 60, base + 8 * 51 },
+    { 'u', 2, base + 8 * 50, base + 8 * 41 },
+    { 'v', 3, base + 8 * 40, base + 8 * 31 },
+    { 0, 4, base + 8 * 30, base + 8 * 21 }, /* nobody knows what */
+  };
+  SondeTrieWriter *writer = sonde_trie_take_writer (trie->trie, 1, &range);
+
+  sonde_trie_seed (writer, standing, G_N_ELEMENTS (standing));
+  sonde_trie_enter (writer, 'a', base + 8 * 20);
+  sonde_trie_exit (writer, base + 8 * 20);
+  sonde_trie_exit (writer, base + 8 * 40);
+  sonde_trie_enter (writer, 'b', base + 8 * 40);
+  sonde_trie_exit (writer, base + 8 * 40);
+  sonde_trie_unwind (writer, base + 8 * 51);
+  sonde_trie_enter (writer, 'c', base + 8 * 50);
+  sonde_trie_exit (writer, base + 8 * 50);
+  sonde_trie_exit (writer, base + 8 * 60);
+  trie_fixture_assert_text (trie, "m c 1\nm u b 1\nm u v a 1");
+  g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+}
+
+static guint n_asked;
+
+/* Of 'b' it is known from the second time on. */
+static int
+wants_no_b (guint64 function)
+{
+  n_asked++;
+  if (function == 'b' && n_asked == 1)
+    return -1;
+  return function != 'b';
+}
+
+static void
+what_is_not_wanted_is_nobodys (void)
+{
+  const SondeTrieUser choosy = { .read_clock = read_ticks, .is_wanted = wants_no_b };
+
+  for (guint mode = SONDE_TRIE_COUNT; mode <= SONDE_TRIE_EXACT; mode++)
+    {
+      SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+      g_autoptr (TrieFixture) trie = NULL;
+      SondeTrieWriter *writer;
+
+      wish.mode = (SondeTrieMode) mode;
+      wish.max_depth = 3;
+      trie = trie_fixture_new (MIB, &wish, &choosy, FALSE);
+      writer = trie_fixture_take (trie, 1);
+      n_asked = 0;
+      for (guint i = 0; i < 100; i++)
+        {
+          sonde_trie_enter_within (writer, 'b', SP (1), 1);
+          sonde_trie_enter_within (writer, 'a', SP (2), 2);
+          sonde_trie_enter_within (writer, 'b', SP (3), 3);
+          sonde_trie_enter_within (writer, 'c', SP (4), 4);
+          sonde_trie_enter_within (writer, 'd', SP (5), 5);
+          sonde_trie_enter_within (writer, 'e', SP (6), 6); /* too deep, and what it calls */
+          sonde_trie_enter_within (writer, 'b', SP (7), 7);
+          sonde_trie_exit_within (writer, 'b', SP (7), 7);
+          sonde_trie_exit_within (writer, 'e', SP (6), 6);
+          sonde_trie_exit_within (writer, 'd', SP (5), 5);
+          sonde_trie_exit_within (writer, 'c', SP (4), 4);
+          sonde_trie_exit_within (writer, 'b', SP (3), 3);
+          sonde_trie_exit_within (writer, 'a', SP (2), 2);
+          sonde_trie_exit_within (writer, 'b', SP (1), 1);
+        }
+      trie_fixture_assert_text (trie, "a 100\na c 100\na c d 100");
+      g_assert_cmpuint (trie_fixture_count (trie).lost_depth, ==, 100);
+      g_assert_cmpuint (trie_fixture_count (trie).unmatched, ==, 0);
+      g_assert_cmpuint (trie_fixture_count (trie).resynced, ==, 0);
+      g_assert_cmpuint (n_asked, ==, 6); /* of each function, and of 'b' once more */
+    }
+}
+
 /* --- time --- */
 
 static void
@@ -957,8 +1133,7 @@ find_bucket (const SondeTrieMemory *memory)
       guint8 *slab = memory->base + memory->geometry.slabs_at * 64u + i * SONDE_TRIE_SLAB_BYTES;
 
       if (((SondeTrieSlab *) (gpointer) slab)->kind == SONDE_TRIE_OCTAVES)
-        return &((SondeTrieOctave *) (gpointer) (slab + 64))
-                    ->buckets[sonde_trie_bucket (100) % 16];
+        return &((SondeTrieOctave *) (gpointer) (slab + 64))->buckets[sonde_trie_bucket (100) % 16];
     }
   g_assert_not_reached ();
 }
@@ -1013,6 +1188,90 @@ the_bucket_of_a_last_call_is_not_missed (void)
   g_assert_cmpuint (got.times.timed, ==, 1);
   g_assert_cmpuint (got.times.buckets[sonde_trie_bucket (100)], ==, 1);
   sonde_trie_memory_unmap (&mapped);
+}
+
+/* Slow calls, as they were told. */
+typedef struct
+{
+  guint n;
+  guint64 last_start, last_ticks;
+  guint32 last_node;
+} SlowCalls;
+
+static void
+note_slow (const SondeTrieSlowCall *call, void *user_data)
+{
+  SlowCalls *slow = user_data;
+
+  g_assert_cmpuint (call->start_ticks, >, slow->last_start);
+  slow->n++;
+  slow->last_start = call->start_ticks;
+  slow->last_ticks = call->ticks;
+  slow->last_node = call->node;
+}
+
+static void
+slow_calls_are_told_one_by_one (void)
+{
+  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+  g_autoptr (TrieFixture) trie = NULL;
+  SondeTrieWriter *writer;
+  SlowCalls slow = { 0 };
+
+  ticks = 1000;
+  wish.mode = SONDE_TRIE_EXACT;
+  wish.slow_ticks = 99;
+  trie = trie_fixture_new (MIB, &wish, &user, FALSE);
+  writer = trie_fixture_take (trie, 1);
+  sonde_trie_enter (writer, 'b', SP (1));
+  ticks += 99;
+  sonde_trie_exit (writer, SP (1));
+  g_assert_false (sonde_trie_reader_has_slow_calls (trie->reader));
+  call_for_100 (writer);
+  g_assert_true (sonde_trie_reader_has_slow_calls (trie->reader));
+
+  /* Its path is not known yet. */
+  g_assert_cmpuint (sonde_trie_reader_take_slow_calls (trie->reader, note_slow, &slow), ==, 0);
+  g_assert_cmpuint (slow.n, ==, 0);
+  trie_fixture_count (trie);
+  g_assert_cmpuint (sonde_trie_reader_take_slow_calls (trie->reader, note_slow, &slow), ==, 0);
+  g_assert_cmpuint (slow.n, ==, 1);
+  g_assert_cmpuint (slow.last_start, ==, 1099);
+  g_assert_cmpuint (slow.last_ticks, ==, 100);
+  g_assert_false (sonde_trie_reader_has_slow_calls (trie->reader));
+
+  for (guint i = 0; i < SONDE_TRIE_SLAB_SLOW_CALLS - 1; i++)
+    call_for_100 (writer);
+  g_assert_cmpuint (sonde_trie_reader_take_slow_calls (trie->reader, note_slow, &slow), ==, 0);
+  g_assert_cmpuint (slow.n, ==, SONDE_TRIE_SLAB_SLOW_CALLS);
+
+  /* Of more than there is room for the last ones are there. */
+  for (guint i = 0; i < 1000; i++)
+    call_for_100 (writer);
+  slow.n = 0;
+  g_assert_cmpuint (sonde_trie_reader_take_slow_calls (trie->reader, note_slow, &slow), ==,
+                    1000 - (SONDE_TRIE_SLAB_SLOW_CALLS - 1));
+  g_assert_cmpuint (slow.n, ==, SONDE_TRIE_SLAB_SLOW_CALLS - 1);
+  g_assert_cmpuint (slow.last_start, ==, ticks - 100);
+}
+
+/* It goes on and counts. */
+static void
+slow_calls_without_room_are_counted (void)
+{
+  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+  g_autoptr (TrieFixture) trie = NULL;
+  SondeTrieWriter *writer;
+
+  wish.mode = SONDE_TRIE_EXACT;
+  wish.slow_ticks = 99;
+  trie = trie_fixture_new (SONDE_TRIE_MIN_BYTES, &wish, &user, FALSE);
+  writer = trie_fixture_take (trie, 1);
+  g_assert_nonnull (writer);
+  call_for_100 (writer);
+  g_assert_cmpuint (trie_fixture_count (trie).lost_slow, ==, 1);
+  g_assert_cmpuint (trie_fixture_count (trie).calls, ==, 1);
+  g_assert_false (sonde_trie_reader_has_slow_calls (trie->reader));
 }
 
 static void
@@ -1353,6 +1612,8 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/each-path-has-its-own-count", each_path_has_its_own_count);
   g_test_add_func ("/trie/more-callees-than-the-table-has-are-told-apart",
                    more_callees_than_the_table_has_are_told_apart);
+  g_test_add_func ("/trie/calls-whose-end-nobody-tells-have-their-paths",
+                   calls_whose_end_nobody_tells_have_their_paths);
   g_test_add_func ("/trie/what-longjmp-left-is-dead-at-the-next-call",
                    what_longjmp_left_is_dead_at_the_next_call);
   g_test_add_func ("/trie/the-target-of-a-tail-call-is-a-sibling",
@@ -1378,6 +1639,10 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/another-wish-voids-the-stacks", another_wish_voids_the_stacks);
   g_test_add_func ("/trie/what-is-left-out-is-not-counted", what_is_left_out_is_not_counted);
   g_test_add_func ("/trie/many-are-left-out", many_are_left_out);
+  g_test_add_func ("/trie/calls-that-stand-begin-a-path", calls_that_stand_begin_a_path);
+  g_test_add_func ("/trie/calls-that-stand-end-by-their-stack",
+                   calls_that_stand_end_by_their_stack);
+  g_test_add_func ("/trie/what-is-not-wanted-is-nobodys", what_is_not_wanted_is_nobodys);
   g_test_add_func ("/trie/gaps-have-their-mean", gaps_have_their_mean);
   g_test_add_func ("/trie/percentiles-are-those-of-the-calls", percentiles_are_those_of_the_calls);
   g_test_add_func ("/trie/a-path-that-becomes-slow-has-each-call-timed",
@@ -1390,6 +1655,9 @@ main (int argc, char *argv[])
   g_test_add_func ("/trie/buckets-may-come-round", buckets_may_come_round);
   g_test_add_func ("/trie/the-bucket-of-a-last-call-is-not-missed",
                    the_bucket_of_a_last_call_is_not_missed);
+  g_test_add_func ("/trie/slow-calls-are-told-one-by-one", slow_calls_are_told_one_by_one);
+  g_test_add_func ("/trie/slow-calls-without-room-are-counted",
+                   slow_calls_without_room_are_counted);
   g_test_add_func ("/trie/last-words-are-the-path", last_words_are_the_path);
 
   return g_test_run ();

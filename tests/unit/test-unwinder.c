@@ -449,6 +449,65 @@ test_frame_pointer_cycle (Fixture *f, gconstpointer data)
 }
 
 /* A coroutine returns to the begin of a function, and rbx says where what comes next is. */
+#define MADE UINT64_C (0x7e0000000000)
+
+static bool
+is_made (SondeProcess *process, uint64_t address, uint64_t *begin, void *user_data)
+{
+  *begin = MADE;
+  return address >= MADE && address < MADE + 16;
+}
+
+/* At each instruction of one: sub $8,%rsp; call *%rcx; add $8,%rsp; ret. */
+static void
+test_trampoline (Fixture *f, gconstpointer data)
+{
+  static const struct
+  {
+    unsigned offset;
+    uint64_t stack[2];
+  } places[]
+      = { { 0, { CALLER, 0 } }, { 4, { 0, CALLER } }, { 6, { 0, CALLER } }, { 10, { CALLER, 0 } } };
+  const SondeProcessMapping made = { .start = MADE, .end = MADE + 4096, .path = "//anon" };
+
+  load_file (f, 1, undefined_rules, sizeof undefined_rules);
+  map_file (f, 1);
+  g_assert_cmpint (
+      sonde_process_add_mapping (f->processes, f->process, &made, SONDE_MAP_FROM_EVENT), ==, 1);
+  f->regs[SLOT_PC] = MADE + 4;
+  set_stack (f, places[1].stack, 2);
+  assert_end (f, "no-module", 1); /* nobody knows that it is one */
+  sonde_unwinder_set_trampolines (f->unwinder, is_made, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (places); i++)
+    {
+      f->regs[SLOT_PC] = MADE + places[i].offset;
+      set_stack (f, places[i].stack, 2);
+      assert_end (f, "complete", 2);
+      g_assert_cmphex (f->addrs[1], ==, CALLER);
+    }
+}
+
+/* Who says that it is one may lie. */
+static void
+test_false_trampoline (Fixture *f, gconstpointer data)
+{
+  static const uint64_t nothing[] = { 0x4141414141, 0x4141414141 };
+  const SondeProcessMapping made = { .start = MADE, .end = MADE + 4096, .path = "//anon" };
+  uint64_t itself[16];
+
+  g_assert_cmpint (
+      sonde_process_add_mapping (f->processes, f->process, &made, SONDE_MAP_FROM_EVENT), ==, 1);
+  sonde_unwinder_set_trampolines (f->unwinder, is_made, NULL);
+  f->regs[SLOT_PC] = MADE + 4;
+  set_stack (f, nothing, 2);
+  assert_end (f, "no-module", 1);
+  set_stack (f, nothing, 1);
+  assert_end (f, "truncated-dump", 1);
+  for (guint i = 0; i < G_N_ELEMENTS (itself); i++)
+    itself[i] = MADE + 8;
+  set_stack (f, itself, G_N_ELEMENTS (itself));
+  assert_end (f, "truncated-dump", 9);
+}
 static void
 test_end_of_context (Fixture *f, gconstpointer data)
 {
@@ -642,6 +701,8 @@ main (int argc, char **argv)
 #ifdef __x86_64__
 #define ADD_OURS(path, test)                                                                       \
   g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down)
+  ADD_OURS ("believes-no-false-trampoline", test_false_trampoline);
+  ADD_OURS ("steps-over-a-trampoline-wherever-it-is", test_trampoline);
   ADD_OURS ("stops-at-a-cycle-of-frame-pointers", test_frame_pointer_cycle);
   ADD_OURS ("ends-where-a-thread-started", test_thread_start);
   ADD_OURS ("ends-at-a-zero-frame-pointer", test_zero_frame_pointer);

@@ -2,6 +2,8 @@
 /* A program that does unusual things, built so that each of its functions calls hooks: for
  * test-tracer. Its first argument says what; it prints its functions, and what it counted. */
 #include <alloca.h>
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -19,10 +21,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define KEPT   __attribute__ ((noinline))
-#define HIDDEN __attribute__ ((no_instrument_function))
+#define KEPT __attribute__ ((noinline))
+#ifdef __clang__
+#define HIDDEN __attribute__ ((no_instrument_function, xray_never_instrument))
+#else
+#define HIDDEN __attribute__ ((no_instrument_function, patchable_function_entry (0, 0)))
+#endif
 
-#define N      1000
+#define N 1000
 
 static volatile unsigned work;
 
@@ -115,6 +121,96 @@ extern "C"
     work = work + 1;
   }
 
+  /* --- calls that are jumps --- */
+
+  KEPT void
+  tail_once (unsigned value)
+  {
+    work = work + value;
+    leaf2 (value);
+  }
+
+  KEPT void
+  tails ()
+  {
+    for (unsigned i = 0; i < N; i++)
+      tail_once (i);
+    work = work + 1;
+  }
+
+  /* --- arguments and results in other registers than the general ones --- */
+
+  typedef double Wide __attribute__ ((vector_size (32)));
+
+  KEPT double
+  add (double a, double b, double c, double d, double e, double f, double g, double h)
+  {
+    work = work + 1;
+    return a + b + c + d + e + f + g + h;
+  }
+
+  KEPT long double
+  halve (long double value)
+  {
+    work = work + 1;
+    return value / 2;
+  }
+
+  __attribute__ ((noinline, target ("avx2"))) Wide
+  widen (Wide a, Wide b)
+  {
+    work = work + 1;
+    return a + b;
+  }
+
+  HIDDEN __attribute__ ((noinline, target ("avx2"))) static bool
+  widens_right ()
+  {
+    const Wide a = { 1, 2, 3, 4 };
+    const Wide b = { 10, 20, 30, 40 };
+    Wide c = widen (a, b);
+
+    return c[0] == 11 && c[1] == 22 && c[2] == 33 && c[3] == 44;
+  }
+
+  /* The first hook of a thread does more than others. */
+  HIDDEN static void *
+  vector_thread (void *which)
+  {
+    bool is_right;
+
+    switch ((unsigned) (uintptr_t) which % 3)
+      {
+      case 0:
+        is_right = add (1, 2, 3, 4, 5, 6, 7, 8) == 36;
+        break;
+      case 1:
+        is_right = halve (5.0L) == 2.5L;
+        break;
+      default:
+        is_right = !__builtin_cpu_supports ("avx2") || widens_right ();
+        break;
+      }
+    if (!is_right)
+      abort ();
+    for (unsigned i = 0; i < 99; i++)
+      if (add (1, 2, 3, 4, 5, 6, 7, i) != 28 + i || halve (i) != i / 2.0L)
+        abort ();
+    return NULL;
+  }
+
+  KEPT void
+  vectors ()
+  {
+    for (unsigned i = 0; i < 99; i++)
+      {
+        pthread_t id;
+
+        pthread_create (&id, NULL, vector_thread, (void *) (uintptr_t) i);
+        pthread_join (id, NULL);
+      }
+  }
+
   /* --- alloca --- */
 
   KEPT void
@@ -152,6 +248,7 @@ extern "C"
   {
     raise (SIGUSR1);
     leaf2 (1);
+    work = work + 1;
   }
 
   KEPT void
@@ -175,17 +272,24 @@ extern "C"
   }
 
   /* As often as the kernel can; in the middle of hooks. */
-  KEPT void
-  interrupts ()
+  HIDDEN static void
+  interrupt_often ()
   {
     struct sigaction action = {};
     struct itimerval often = { { 0, 100 }, { 0, 100 } };
-    struct itimerval never = {};
 
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
     sigaction (SIGALRM, &action, NULL);
     setitimer (ITIMER_REAL, &often, NULL);
+  }
+
+  KEPT void
+  interrupts ()
+  {
+    struct itimerval never = {};
+
+    interrupt_often ();
     for (unsigned i = 0; i < 300 * N; i++)
       mid (i);
     setitimer (ITIMER_REAL, &never, NULL);
@@ -257,6 +361,54 @@ extern "C"
         waitpid (child, NULL, 0);
       }
     leaf (1);
+    work = work + 1;
+  }
+
+  /* What it returns from comes before another call. */
+  KEPT void
+  vfork_once ()
+  {
+    pid_t child = vfork ();
+
+    if (child == 0)
+      _exit (0);
+    waitpid (child, NULL, 0);
+    work = work + 1;
+  }
+
+  /* Children run on their parent's stack, and in its memory. */
+  KEPT void
+  vforks ()
+  {
+    leaf (1);
+    for (unsigned i = 0; i < 20; i++)
+      {
+        pid_t child = vfork ();
+
+        if (child == 0)
+          {
+            leaf2 (1);
+            mid (1);
+            if (i % 2 == 0)
+              execl ("/proc/self/exe", "traced", "calls", (char *) NULL);
+            _exit (0);
+          }
+        waitpid (child, NULL, 0);
+        /* Before the parent has called anything. */
+        if (i == 7)
+          {
+            child = fork ();
+            if (child == 0)
+              {
+                mid (1);
+                _exit (0);
+              }
+            waitpid (child, NULL, 0);
+          }
+        leaf (1);
+        vfork_once ();
+      }
+    work = work + 1;
   }
 
   KEPT void *
@@ -298,6 +450,73 @@ extern "C"
         pthread_create (&id, NULL, thread, NULL);
         pthread_join (id, NULL);
       }
+  }
+
+  static volatile bool is_stopped;
+
+  KEPT void *
+  busy_thread (void *data)
+  {
+    while (!is_stopped)
+      mid (1);
+    return NULL;
+  }
+
+  /* Until its standard input is at its end. */
+  KEPT void
+  switches ()
+  {
+    pthread_t ids[3];
+    char byte;
+
+    for (unsigned i = 0; i < 3; i++)
+      pthread_create (&ids[i], NULL, busy_thread, NULL);
+    interrupt_often ();
+    while (read (STDIN_FILENO, &byte, 1) > 0)
+      ;
+    is_stopped = true;
+    for (unsigned i = 0; i < 3; i++)
+      pthread_join (ids[i], NULL);
+  }
+
+  /* Libraries that come and go, where others were, until standard input is at its end. */
+  KEPT void
+  reloads ()
+  {
+    const char *const names[] = { getenv ("TRACED_MODULE"), getenv ("TRACED_MODULE_2") };
+    pthread_t id;
+    char byte;
+
+    fcntl (STDIN_FILENO, F_SETFL, O_NONBLOCK);
+    pthread_create (&id, NULL, busy_thread, NULL);
+    for (unsigned i = 0; read (STDIN_FILENO, &byte, 1) != 0; i++)
+      {
+        void *module = dlopen (names[i % 2], RTLD_NOW);
+        void (*function) (unsigned) = (void (*) (unsigned)) dlsym (module, "module_leaf");
+
+        for (unsigned j = 0; j < 10 * N; j++)
+          function (j);
+        dlclose (module);
+      }
+    is_stopped = true;
+    pthread_join (id, NULL);
+  }
+
+  /* A library that comes while the program runs: TRACED_MODULE is its path. Its function is waited
+   * for. */
+  KEPT void
+  loads ()
+  {
+    void *module = dlopen (getenv ("TRACED_MODULE"), RTLD_NOW);
+    void (*function) (unsigned) = (void (*) (unsigned)) dlsym (module, "module_leaf");
+    const volatile unsigned char *code = (const unsigned char *) (uintptr_t) function;
+
+    for (unsigned i = 0; i < 1000 && code[1] != 0; i++)
+      usleep (10000);
+    for (unsigned i = 0; i < N; i++)
+      function (i);
+    printf ("module_leaf %lx\n", (unsigned long) (uintptr_t) function);
+    dlclose (module);
   }
 
   KEPT void
@@ -365,33 +584,16 @@ extern "C"
       const char *name;
       void *function;
     } rows[] = {
-      ROW (calls),
-      ROW (jumps),
-      ROW (throws),
-      ROW (allocas),
-      ROW (handlers),
-      ROW (interrupts),
-      ROW (contexts),
-      ROW (forks),
-      ROW (threads),
-      ROW (many_threads),
-      ROW (confined),
-      ROW (filtered),
-      ROW (thread_that_returns),
-      ROW (no_descriptors),
-      ROW (leaf),
-      ROW (leaf2),
-      ROW (mid),
-      ROW (sink),
-      ROW (jump_once),
-      ROW (throw_once),
-      ROW (allocate),
-      ROW (handle),
-      ROW (raise_once),
-      ROW (give_way),
-      ROW (coroutine),
-      ROW (resume),
-      ROW (thread),
+      ROW (calls),          ROW (jumps),      ROW (throws),      ROW (tails),
+      ROW (vectors),        ROW (switches),   ROW (loads),       ROW (reloads),
+      ROW (allocas),        ROW (handlers),   ROW (interrupts),  ROW (contexts),
+      ROW (forks),          ROW (vforks),     ROW (vfork_once),  ROW (threads),
+      ROW (many_threads),   ROW (confined),   ROW (filtered),    ROW (thread_that_returns),
+      ROW (no_descriptors), ROW (leaf),       ROW (leaf2),       ROW (mid),
+      ROW (sink),           ROW (jump_once),  ROW (throw_once),  ROW (allocate),
+      ROW (handle),         ROW (raise_once), ROW (give_way),    ROW (coroutine),
+      ROW (resume),         ROW (thread),     ROW (tail_once),   ROW (add),
+      ROW (halve),          ROW (widen),      ROW (busy_thread),
     };
     setvbuf (stdout, NULL, _IOFBF, 65536);
 

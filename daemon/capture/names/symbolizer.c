@@ -31,12 +31,16 @@ struct SondeSymbolizer
   SondeFunctionNames *names; /* of the file that the last site was in */
   uint32_t file;
   uint32_t tag;
+  uint32_t made_tag;     /* of code that no file has; 0: not needed yet */
   uint32_t *function_of; /* by site */
   GArray *functions;     /* Function */
 
   /* Then each process gets those it had, in the order of pids. */
   guint n_groups;
   guint next_group;
+  const GArray *late; /* SondeLateName, in the same order */
+  guint n_late;
+  guint next_late;
   GArray *of_process;  /* SondeSymbolRecord, not yet merged */
   GByteArray *records; /* SondeSymbolRecord, name and tag relative to the strings */
   GString *strings;    /* begins with an empty one */
@@ -160,11 +164,50 @@ merge_records (GArray *records)
   return n;
 }
 
+/* The one with the lower number of those that either has next. */
+static int32_t
+next_pid (const SondeSymbolizer *self)
+{
+  int32_t pid = G_MAXINT32;
+
+  if (self->next_group < self->n_groups)
+    pid = sonde_sampled_addresses_group (self->addresses, self->next_group).pid;
+  if (self->next_late < self->n_late)
+    pid = MIN (pid, g_array_index (self->late, SondeLateName, self->next_late).pid);
+  return pid;
+}
+
+/* Returns how many there were. */
+static guint
+add_late_names (SondeSymbolizer *self, int32_t pid)
+{
+  guint n = 0;
+
+  for (; self->next_late < self->n_late; self->next_late++, n++)
+    {
+      const SondeLateName *late = &g_array_index (self->late, SondeLateName, self->next_late);
+      SondeSymbolRecord record
+          = { .begin = late->begin, .end = late->end - 1, .pid = (uint32_t) pid };
+      uint32_t name;
+
+      if (late->pid != pid)
+        break;
+      if (!add_string (self, late->name, &name))
+        continue;
+      if (self->made_tag == 0 && !add_string (self, "[jit]", &self->made_tag))
+        self->made_tag = 0;
+      record.name_offset = name;
+      record.tag_offset = self->made_tag;
+      g_array_append_val (self->of_process, record);
+    }
+  return n;
+}
+
 /* Writes the places of the next process. Returns how many it had. */
 static guint
 write_process (SondeSymbolizer *self)
 {
-  int32_t pid = sonde_sampled_addresses_group (self->addresses, self->next_group).pid;
+  int32_t pid = next_pid (self);
   const SondeSite *site;
   guint n_sites = 0;
 
@@ -195,6 +238,7 @@ write_process (SondeSymbolizer *self)
         }
       n_sites += group.n_sites;
     }
+  n_sites += add_late_names (self, pid);
   g_byte_array_append (self->records, (const guint8 *) self->of_process->data,
                        merge_records (self->of_process) * (guint) sizeof (SondeSymbolRecord));
 
@@ -235,11 +279,11 @@ on_slice (gpointer user_data)
       name_sites (self);
       return G_SOURCE_CONTINUE;
     }
-  if (self->next_group < self->n_groups)
+  if (next_pid (self) != G_MAXINT32)
     {
       guint n_sites = 0;
 
-      while (n_sites < ITEMS_A_SLICE && self->next_group < self->n_groups)
+      while (n_sites < ITEMS_A_SLICE && next_pid (self) != G_MAXINT32)
         n_sites += write_process (self);
       return G_SOURCE_CONTINUE;
     }
@@ -253,6 +297,7 @@ on_slice (gpointer user_data)
 
 SondeSymbolizer *
 sonde_symbolizer_start (SondeSampledAddresses *addresses,
+                        const GArray *late,
                         SondeSymbolizerDone done,
                         gpointer user_data)
 {
@@ -260,6 +305,8 @@ sonde_symbolizer_start (SondeSampledAddresses *addresses,
 
   self->addresses = addresses;
   self->n_groups = sonde_sampled_addresses_end (addresses);
+  self->late = late;
+  self->n_late = late != NULL ? late->len : 0;
   self->done = done;
   self->user_data = user_data;
 

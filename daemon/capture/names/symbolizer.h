@@ -2,6 +2,7 @@
 /* Writes the names of all sampled addresses into the embedded file "__symbols__", on a thread. */
 #pragma once
 
+#include "daemon/capture/names/jit-names.h"
 #include "daemon/capture/names/sampled-addresses.h"
 
 /**
@@ -18,8 +19,10 @@ typedef struct SondeSymbolizer SondeSymbolizer;
 /* @symbols: (nullable): the content of the file; NULL if there was nothing to name. */
 typedef void (*SondeSymbolizerDone) (GBytes *symbols, gpointer user_data);
 
-/* @addresses: borrowed until done; nothing can be added to it any more. */
+/* @addresses: borrowed until done; nothing can be added to it any more.
+ * @late: (nullable) (element-type SondeLateName): in the order of pids; the same */
 SondeSymbolizer *sonde_symbolizer_start (SondeSampledAddresses *addresses,
+                                         const GArray *late,
                                          SondeSymbolizerDone done,
                                          gpointer user_data);
 /* Cancels what is left to do. May be called in @done. Accepts NULL. */

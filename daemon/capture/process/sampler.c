@@ -2,7 +2,9 @@
 #include "daemon/capture/process/sampler.h"
 
 #include <linux/perf_event.h>
+#include <string.h>
 
+#include "daemon/capture/names/function-names.h"
 #include "daemon/capture/names/reused-places.h"
 #include "protocol/frame.h"
 
@@ -26,13 +28,24 @@ struct SondeSampler
   SondeUnwinder *unwinder;
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
-  SondeInterpreters *interpreters;  /* NULL: their programs are not shown */
+  SondeInterpreters *interpreters; /* NULL: their programs are not shown */
+  SondeJitNames *jit_names;
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
+  gint64 time_ns; /* of the sample that is unwound */
   uint64_t addrs[MAX_ADDRS];
   KernelSlot kernel_names[KERNEL_NAME_SLOTS];
 };
+
+static bool
+is_trampoline (SondeProcess *process, uint64_t address, uint64_t *begin, void *user_data)
+{
+  SondeSampler *self = user_data;
+
+  return sonde_jit_names_is_trampoline (self->jit_names, sonde_process_pid (process), address,
+                                        self->time_ns, begin);
+}
 
 SondeSampler *
 sonde_sampler_new (const SondeMessageSetup *setup,
@@ -41,6 +54,7 @@ sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
                    SondeInterpreters *interpreters,
+                   SondeJitNames *jit_names,
                    SondeRecorder *recorder,
                    SondeTally *tally)
 {
@@ -54,10 +68,13 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   self->kallsyms = kallsyms;
   self->addresses = addresses;
   self->interpreters = interpreters;
+  self->jit_names = jit_names;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;
   self->tally = tally;
+  if (unwinder != NULL)
+    sonde_unwinder_set_trampolines (unwinder, is_trampoline, self);
 
   return self;
 }
@@ -68,6 +85,8 @@ sonde_sampler_free (SondeSampler *self)
   if (self == NULL)
     return;
 
+  if (self->unwinder != NULL)
+    sonde_unwinder_set_trampolines (self->unwinder, NULL, NULL);
   sonde_reused_places_free (self->reused_places);
   sonde_kallsyms_free (self->kallsyms);
   g_free (self);
@@ -135,6 +154,7 @@ user_stack (SondeSampler *self,
   gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
+  self->time_ns = record->time_ns;
   switch ((SondeUnwindMode) self->setup->asked.unwind)
     {
     case SONDE_UNWIND_DWARF:
@@ -186,10 +206,21 @@ collect_address (SondeSampler *self,
 {
   int32_t pid = sonde_process_pid (process);
   const SondeProcessMapping *mapping;
+  uint64_t made_up;
 
-  if (!is_contested && sonde_sampled_addresses_contains (self->addresses, pid, address))
+  if (self->addresses != NULL && !is_contested
+      && sonde_sampled_addresses_contains (self->addresses, pid, address))
     return address;
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
+  if (mapping != NULL && sonde_jit_names_kind (mapping) == SONDE_FILE_PERF_MAP)
+    {
+      made_up = sonde_jit_names_find (self->jit_names, pid, address - is_return, time_ns);
+      if (made_up != 0)
+        return made_up;
+      sonde_jit_names_note (self->jit_names, pid, address, is_return);
+    }
+  if (self->addresses == NULL)
+    return address;
   /* A file that is not here yet takes its place all the same: names of a later one are not its own.
    */
   if (mapping == NULL || (mapping->module == NULL && mapping->file.inode == 0 && !is_contested))
@@ -216,9 +247,73 @@ sonde_sampler_collect (SondeSampler *self,
   mapping = sonde_process_find_mapping (self->processes, process, address - is_return);
   if (mapping == NULL)
     return FALSE;
+  if (sonde_jit_names_kind (mapping) == SONDE_FILE_PERF_MAP)
+    sonde_jit_names_note (self->jit_names, pid, address, is_return);
   if (mapping->module != NULL && sonde_reused_places_claim (self->reused_places, pid, mapping))
     sonde_sampled_addresses_add (self->addresses, pid, address, mapping, is_return);
   return TRUE;
+}
+
+typedef struct
+{
+  SondeUnwindModule *module;
+  const char *file_name; /* the mapping's */
+  uint64_t vaddr;
+  guint index;
+} PlaceToName;
+
+static gint
+compare_places (gconstpointer first, gconstpointer second)
+{
+  const PlaceToName *a = first;
+  const PlaceToName *b = second;
+  uint32_t a_id = sonde_module_id (a->module), b_id = sonde_module_id (b->module);
+
+  return (a_id > b_id) - (a_id < b_id);
+}
+
+void
+sonde_sampler_find_names (SondeSampler *self,
+                          SondeProcess *process,
+                          const uint64_t *addresses,
+                          guint n_addresses,
+                          char **names)
+{
+  g_autoptr (GArray) places = g_array_new (FALSE, FALSE, sizeof (PlaceToName));
+  g_autoptr (SondeFunctionNames) functions = NULL;
+  SondeUnwindModule *module = NULL;
+  uint64_t begin, end;
+
+  for (guint i = 0; i < n_addresses && self->addresses != NULL
+                    && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+       i++)
+    {
+      const SondeProcessMapping *mapping
+          = sonde_process_find_mapping (self->processes, process, addresses[i]);
+      PlaceToName place = { .index = i };
+      const char *slash;
+
+      if (mapping == NULL || mapping->module == NULL)
+        continue;
+      slash = strrchr (mapping->path, '/');
+      place.module = mapping->module;
+      place.file_name = slash != NULL ? slash + 1 : mapping->path;
+      place.vaddr = addresses[i] - mapping->bias;
+      g_array_append_val (places, place);
+    }
+  g_array_sort (places, compare_places);
+  for (guint i = 0; i < places->len; i++)
+    {
+      const PlaceToName *place = &g_array_index (places, PlaceToName, i);
+
+      if (place->module != module)
+        {
+          g_clear_pointer (&functions, sonde_function_names_free);
+          functions = sonde_function_names_new (sonde_module_fd (place->module), place->file_name);
+          module = place->module;
+        }
+      names[place->index] = sonde_function_names_find (functions, place->vaddr, &begin, &end);
+    }
 }
 
 /* --- the kernel's part --- */
@@ -318,12 +413,14 @@ add_user_part (SondeSampler *self,
     return n_addrs;
 
   addrs[0] = SONDE_CONTEXT_USER;
-  if (self->addresses != NULL)
+  if (self->addresses != NULL || sonde_jit_names_has (self->jit_names, record->pid))
     {
-      gboolean is_contested = sonde_reused_places_is_contested (self->reused_places, process);
+      gboolean is_contested = self->addresses != NULL
+                              && sonde_reused_places_is_contested (self->reused_places, process);
 
-      sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
-                                      n_user);
+      if (self->addresses != NULL)
+        sonde_sampled_addresses_expect (self->addresses, sonde_process_pid (process), addrs + 1,
+                                        n_user);
       for (size_t i = 1; i <= n_user; i++)
         if (addrs[i] < SONDE_JIT_ADDRESS_BASE)
           addrs[i]

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/capture/interpreter/interpreters.h"
+#include "daemon/capture/names/jit-names.h"
 #include "daemon/capture/names/sampled-addresses.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/stream/recorder.h"
@@ -24,6 +25,7 @@ SondeSampler *sonde_sampler_new (const SondeMessageSetup *setup,
                                  SondeKallsyms *kallsyms,
                                  SondeSampledAddresses *addresses,
                                  SondeInterpreters *interpreters,
+                                 SondeJitNames *jit_names,
                                  SondeRecorder *recorder,
                                  SondeTally *tally);
 void sonde_sampler_free (SondeSampler *self); /* accepts NULL */
@@ -38,6 +40,20 @@ gboolean sonde_sampler_collect (SondeSampler *self,
                                 SondeProcess *process,
                                 uint64_t address,
                                 gboolean is_return);
+
+/**
+ * sonde_sampler_find_names:
+ * @names: (out): one for each address, to be freed with g_free(); NULL: nothing is mapped there, as
+ *   far as is known, or nothing is to be named
+ *
+ * What addresses are called while the session runs. Reads the symbol table of each of their modules
+ * once: not for each sample.
+ */
+void sonde_sampler_find_names (SondeSampler *self,
+                               SondeProcess *process,
+                               const uint64_t *addresses,
+                               guint n_addresses,
+                               char **names);
 
 /* @process: (nullable): NULL for tasks without one. Records exactly one sample. */
 void

@@ -30,6 +30,7 @@ struct SondeTracker
   SondeModuleStore *modules;
   SondeStreamState *state;
   SondeRecorder *recorder;
+  SondeJitNames *jit_names;
   SondeRequestSend send;
   gpointer user_data;
   guint64 last_request;
@@ -45,14 +46,15 @@ struct SondeTracker
   guint64 asked_start;
 };
 
-/* The generation of an inode is not part of a request, so not of its key. */
+/* The generation of an inode is not part of a request, so not of its key. What names made code is
+ * that of one process. */
 static guint
 hash_file (gconstpointer data)
 {
   const SondeRequest *request = data;
 
-  return (guint) (request->file.inode * 31 + request->file.dev_major * 257
-                  + request->file.dev_minor);
+  return (guint) (request->file.inode * 31 + request->file.dev_major * 257 + request->file.dev_minor
+                  + request->file.kind * (guint) request->file.pid);
 }
 
 static gboolean
@@ -62,7 +64,8 @@ same_file (gconstpointer first, gconstpointer second)
   const SondeRequest *b = second;
 
   return a->file.inode == b->file.inode && a->file.dev_major == b->file.dev_major
-         && a->file.dev_minor == b->file.dev_minor;
+         && a->file.dev_minor == b->file.dev_minor && a->file.kind == b->file.kind
+         && (a->file.kind == SONDE_FILE_PROGRAM || a->file.pid == b->file.pid);
 }
 
 SondeTracker *
@@ -70,6 +73,7 @@ sonde_tracker_new (SondeProcessTable *processes,
                    SondeModuleStore *modules,
                    SondeStreamState *state,
                    SondeRecorder *recorder,
+                   SondeJitNames *jit_names,
                    gboolean hides_others,
                    SondeRequestSend send,
                    gpointer user_data)
@@ -80,6 +84,7 @@ sonde_tracker_new (SondeProcessTable *processes,
   self->modules = modules;
   self->state = state;
   self->recorder = recorder;
+  self->jit_names = jit_names;
   self->hides_others = hides_others;
   self->send = send;
   self->user_data = user_data;
@@ -262,11 +267,92 @@ lacks_module (SondeTracker *self,
               const SondeProcessMapping *mapping,
               gint64 now)
 {
-  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable)
+  if (mapping->module != NULL || mapping->vdso || mapping->file.inode == 0 || mapping->unreachable
+      || sonde_jit_names_kind (mapping) == SONDE_FILE_JIT_DUMP)
     return FALSE;
 
   return lacks_file (self, sonde_process_pid (process), sonde_process_start_ticks (process),
                      mapping, now);
+}
+
+/* --- names of code that programs make --- */
+
+static SondeMessageFileRequest
+names_request (int32_t pid,
+               guint64 start_ticks,
+               SondeFileKind kind,
+               const SondeProcessMapping *mapping)
+{
+  SondeMessageFileRequest request = { .pid = pid, .start_ticks = start_ticks, .kind = kind };
+
+  if (kind != SONDE_FILE_JIT_DUMP)
+    return request;
+  request.start = mapping->start;
+  request.offset = mapping->offset;
+  request.inode = mapping->file.inode;
+  request.dev_major = mapping->file.dev_major;
+  request.dev_minor = mapping->file.dev_minor;
+  return request;
+}
+
+/* Whether the file that names the code of @mapping is awaited and young enough to wait for; asks
+ * for it when it is time to. */
+static gboolean
+awaits_names (SondeTracker *self,
+              int32_t pid,
+              guint64 start_ticks,
+              const SondeProcessMapping *mapping,
+              gint64 now)
+{
+  SondeFileKind kind = sonde_jit_names_kind (mapping);
+  SondeMessageFileRequest request;
+
+  if (kind == SONDE_FILE_PROGRAM)
+    return FALSE;
+  request = names_request (pid, start_ticks, kind, mapping);
+  if (sonde_jit_names_wants (self->jit_names, pid, kind, now) && ask_file (self, &request, 1, now))
+    sonde_jit_names_set_asked (self->jit_names, pid, kind, now);
+  return is_young (g_hash_table_lookup (self->file_requests, &(SondeRequest){ .file = request }),
+                   now)
+         || sonde_jit_names_is_reading (self->jit_names, pid);
+}
+
+static void
+ask_for_map (int32_t pid, gpointer user_data)
+{
+  SondeTracker *self = user_data;
+  const SondeProcess *process = sonde_process_table_find (self->processes, pid);
+  SondeMessageFileRequest request = names_request (
+      pid, process != NULL ? sonde_process_start_ticks (process) : 0, SONDE_FILE_PERF_MAP, NULL);
+  gint64 now = sonde_stream_now_ns ();
+
+  if (ask_file (self, &request, 1, now))
+    sonde_jit_names_set_asked (self->jit_names, pid, SONDE_FILE_PERF_MAP, now);
+}
+
+void
+sonde_tracker_ask_for_names (SondeTracker *self, gboolean at_last)
+{
+  sonde_jit_names_foreach_missing (self->jit_names, at_last ? G_MAXINT64 : sonde_stream_now_ns (),
+                                   ask_for_map, self);
+}
+
+gboolean
+sonde_tracker_awaits_names (const SondeTracker *self)
+{
+  gint64 now = sonde_stream_now_ns ();
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, self->requests);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      const SondeRequest *request = value;
+
+      if (request->is_file && request->file.kind != SONDE_FILE_PROGRAM && is_young (request, now))
+        return TRUE;
+    }
+  return FALSE;
 }
 
 /* Returns the number of mappings whose file is still awaited and young enough to wait for. */
@@ -283,6 +369,12 @@ ask_for_files (SondeTracker *self, SondeProcess *process, gint64 now, gboolean *
       const SondeFileId *file = &mappings[i].file;
       SondeUnwindModule *module;
 
+      if (awaits_names (self, sonde_process_pid (process), sonde_process_start_ticks (process),
+                        &mappings[i], now))
+        {
+          *lacks_any = TRUE;
+          n_waiting++;
+        }
       if (!lacks_module (self, process, &mappings[i], now))
         continue;
       *lacks_any = TRUE;
@@ -313,7 +405,9 @@ sonde_tracker_foresee_map (SondeTracker *self, const SondePerfRecord *record)
 {
   SondeProcessMapping mapping = mapping_of (&record->map);
 
-  if (record->map.executable && record->pid > 0 && mapping.file.inode != 0)
+  if (!record->map.executable || record->pid <= 0)
+    return;
+  if (sonde_jit_names_kind (&mapping) != SONDE_FILE_JIT_DUMP && mapping.file.inode != 0)
     lacks_file (self, record->pid, 0, &mapping, sonde_stream_now_ns ());
 }
 
@@ -327,7 +421,8 @@ sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gin
   gboolean was_asked = self->asked_ns == record->time_ns && self->asked_start == map->start;
   SondeUnwindModule *module;
 
-  if (!self->hides_others || !map->executable || record->pid <= 0 || mapping.file.inode == 0)
+  if (!self->hides_others || !map->executable || record->pid <= 0 || mapping.file.inode == 0
+      || sonde_jit_names_kind (&mapping) == SONDE_FILE_JIT_DUMP)
     return FALSE;
   self->asked_ns = record->time_ns;
   self->asked_start = map->start;
@@ -444,6 +539,8 @@ add_map (SondeTracker *self, const SondePerfRecord *record)
   tell_untold (self, record->pid, added);
   /* Early, since a short-lived process takes the way to its files with it. */
   lacks_module (self, process, added, sonde_stream_now_ns ());
+  awaits_names (self, record->pid, sonde_process_start_ticks (process), added,
+                sonde_stream_now_ns ());
 }
 
 static void
@@ -459,6 +556,7 @@ rename_process (SondeTracker *self, const SondePerfRecord *record)
 
   if (record->comm.exec)
     {
+      sonde_jit_names_end (self->jit_names, record->pid);
       sonde_process_table_exec (self->processes, record->pid, record->comm.name, record->time_ns);
       sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
       sonde_process_set_flag (process, FLAGS_OF_MAPPINGS | SONDE_PROCESS_FLAG_CLOSED, false);
@@ -498,6 +596,7 @@ sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
       if (record->pid > 0 && record->pid != parent)
         {
           sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
+          sonde_jit_names_end (self->jit_names, record->pid);
           child = sonde_process_table_fork (self->processes, parent, record->pid, record->time_ns);
           if (child != NULL)
             sonde_process_set_flag (
@@ -512,6 +611,7 @@ sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
         break;
       process = sonde_process_table_find (self->processes, record->pid);
       hidden = process != NULL && sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN);
+      sonde_jit_names_end (self->jit_names, record->pid);
       sonde_process_table_exit (self->processes, record->pid, record->time_ns);
       sonde_stream_state_set_cmdline (self->state, record->pid, NULL);
       if (!hidden)
@@ -559,6 +659,7 @@ void
 sonde_tracker_retry (SondeTracker *self)
 {
   g_hash_table_foreach_remove (self->stuck, forget_stuck, self);
+  sonde_jit_names_expire (self->jit_names, self->processes);
   if (self->has_failed)
     sonde_process_table_foreach (self->processes, forget_completeness, NULL);
 }
@@ -791,6 +892,12 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
   if (!remove_request (self, answer->request_id, TRUE, &request))
     return;
 
+  if (request.file.kind != SONDE_FILE_PROGRAM)
+    {
+      sonde_jit_names_take (self->jit_names, request.file.pid, request.file.kind, status,
+                            sonde_steal_fd (&owned));
+      return;
+    }
   id.inode = request.file.inode;
   id.dev_major = request.file.dev_major;
   id.dev_minor = request.file.dev_minor;
@@ -805,7 +912,10 @@ sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, i
       SondeProcess *process = sonde_process_table_find (self->processes, request.file.pid);
 
       if (process != NULL && status == EPERM && self->hides_others)
-        sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
+        {
+          sonde_process_set_flag (process, SONDE_PROCESS_FLAG_CLOSED, true);
+          sonde_jit_names_close (self->jit_names, request.file.pid);
+        }
       if (process != NULL)
         sonde_process_set_unreachable (process, request.file.start);
       if (!ask_another (self, &request))

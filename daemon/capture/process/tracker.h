@@ -5,6 +5,7 @@
 #include <gio/gio.h>
 
 #include "daemon/base/message.h"
+#include "daemon/capture/names/jit-names.h"
 #include "daemon/capture/perf/perf-decoder.h"
 #include "daemon/capture/stream/recorder.h"
 #include "unwind/process-table.h"
@@ -35,6 +36,7 @@ SondeTracker *sonde_tracker_new (SondeProcessTable *processes,
                                  SondeModuleStore *modules,
                                  SondeStreamState *state,
                                  SondeRecorder *recorder,
+                                 SondeJitNames *jit_names,
                                  gboolean hides_others,
                                  SondeRequestSend send,
                                  gpointer user_data);
@@ -58,6 +60,12 @@ sonde_tracker_awaits_map (SondeTracker *self, const SondePerfRecord *record, gin
 /* Now and then: files that could not be had are asked for again, as often as their store allows,
  * and processes of which the kernel did not tell in time. */
 void sonde_tracker_retry (SondeTracker *self);
+
+/* Files in which processes name the code that they make: those that samples need and that were not
+ * there yet are asked for again. @at_last: all of them, however often they were. */
+void sonde_tracker_ask_for_names (SondeTracker *self, gboolean at_last);
+/* Whether the answer to one of these is awaited. */
+gboolean sonde_tracker_awaits_names (const SondeTracker *self);
 
 /* The process of a sample; NULL for the idle task and for tasks that the kernel no longer names. */
 SondeProcess *sonde_tracker_process (SondeTracker *self, int32_t pid, gint64 time_ns);

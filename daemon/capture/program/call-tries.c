@@ -13,6 +13,7 @@
 #include "daemon/capture/calls/call-budget.h"
 #include "daemon/capture/calls/call-paths.h"
 #include "daemon/capture/calls/calls-file.h"
+#include "daemon/capture/program/slow-calls.h"
 #include "protocol/calls.h"
 #include "shared-ring/ring-atomic.h"
 #include "shared-ring/trie-reader.h"
@@ -42,6 +43,9 @@
 /* What a pair of hooks takes where none was timed. */
 #define USUAL_HOOKS_NS 8
 
+/* Slow calls of a process are not more frequent than this, whatever it says of lost ones. */
+#define MIN_SLOW_NS 4
+
 /* Hooks may take so much of the budget after functions were left out: else the next is soon due. */
 #define BUDGET_AIM 0.8
 
@@ -70,14 +74,19 @@ typedef struct
   gboolean is_passing; /* the last turn had no time for all */
 
   SondeCallPaths *paths;
+  SondeSlowCalls *slow_calls; /* NULL: none is told */
+  guint64 lost_slow;          /* that are counted as lost */
+  guint64 replaced_slow;      /* of these, behind which others came too soon */
   SondeCallsFile *file;
   guint32 n_files;
   guint32 n_told; /* paths, in this file and those before */
   gint64 file_ns; /* up to when files are */
   gint64 next_ns; /* when the next one is due */
   gint64 wait_ns;
-  gboolean is_whole_due; /* it has the sum so far */
-  guint64 written_calls; /* of the account in the last file */
+  gboolean is_whole_due;     /* it has the sum so far */
+  guint64 written_calls;     /* of the account in the last file */
+  guint32 written_functions; /* of what it told of sleds */
+  guint32 written_refused;
 
   SondeCallBudget *budget; /* NULL: any */
   GArray *left_out;        /* LeftOut */
@@ -98,7 +107,6 @@ struct SondeCallTries
   GPtrArray *regions; /* Region */
   guint first;        /* of the next turn */
   gboolean is_paused;
-  gboolean is_unheeded_told;
   guint64 n_missed;   /* frames, by readers, when all was told anew for that ... */
   gint64 told_ns;     /* ... and when that was */
   guint64 past_calls; /* of regions that are over */
@@ -147,16 +155,19 @@ read_clocks (gint64 *ns, guint64 *ticks)
     }
 }
 
-/* Of the region's clock, as its process says: a machine has one counter, which all read alike. 0:
- * not known */
+/* Of the region's clock, as its process says: a machine has one counter, which all read alike. In
+ * the session's first moment it waits until that can be known: what a program does at once is
+ * judged by it. 0: not known, for a clock that stands still */
 static guint64
 ticks_per_s (SondeCallTries *self, const Region *region)
 {
   if (region->memory.header == NULL
       || sonde_ring_load_relaxed (&region->memory.header->clock) == SONDE_TRIE_NANOSECONDS)
     return 1000000000;
+  while (sonde_stream_now_ns () - self->clock_ns < CLOCK_LEAST_NS)
+    g_poll (NULL, 0, 1);
   read_clocks (&self->now_ns, &self->now_ticks);
-  if (self->now_ns - self->clock_ns < CLOCK_LEAST_NS || self->now_ticks <= self->clock_ticks)
+  if (self->now_ns <= self->clock_ns || self->now_ticks <= self->clock_ticks)
     return 0;
   return (guint64) ((double) (self->now_ticks - self->clock_ticks) * 1e9
                     / (double) (self->now_ns - self->clock_ns));
@@ -180,6 +191,36 @@ send_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
   sonde_recorder_file (self->parts.recorder, path, content);
 }
 
+/* Whether the program has said something since the last file, beside its paths. */
+static gboolean
+has_news (const Region *region, const SondeTrieCounts *counts)
+{
+  return counts->calls != region->written_calls || counts->n_functions != region->written_functions
+         || counts->n_refused != region->written_refused;
+}
+
+/* What it could not have call hooks. */
+static void
+put_told (SondeCallTries *self, Region *region, const SondeTrieCounts *counts)
+{
+  if (counts->n_functions == 0 && counts->n_refused == 0)
+    return;
+  sonde_calls_file_put_told (region->file, counts->n_functions, counts->n_patched,
+                             counts->n_refused, counts->reason);
+  if (counts->n_refused > 0 && region->written_refused == 0)
+    {
+      g_autofree char *text = g_strdup_printf (
+          SONDE_LEDGER_MISSING "%u of %u functions of process %d call hooks, %u places could not "
+                               "be changed (%s): calls of the others are not counted",
+          counts->n_patched, counts->n_functions, region->inferior->pid, counts->n_refused,
+          sonde_calls_reason_to_string (counts->reason));
+
+      sonde_recorder_warn (self->parts.recorder, text);
+    }
+  region->written_functions = counts->n_functions;
+  region->written_refused = counts->n_refused;
+}
+
 /* With what is the same in each. */
 static void
 end_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
@@ -191,6 +232,7 @@ end_file (SondeCallTries *self, Region *region, gint64 begin_ns, gint64 end_ns)
     {
       sonde_calls_file_put_account (region->file, &counts, sonde_call_paths_n (region->paths));
       region->written_calls = counts.calls;
+      put_told (self, region, &counts);
     }
   send_file (self, region, begin_ns, end_ns);
   region->file_ns = end_ns;
@@ -305,8 +347,7 @@ write_files (SondeCallTries *self, Region *region, gint64 end_ns)
     {
       put_end (region);
       if (sonde_calls_file_size (region->file) > 0
-          || (sonde_trie_reader_count (region->reader, &counts) == 0
-              && counts.calls != region->written_calls))
+          || (sonde_trie_reader_count (region->reader, &counts) == 0 && has_news (region, &counts)))
         end_file (self, region, region->file_ns, end_ns);
     }
   region->is_whole_due = FALSE;
@@ -321,6 +362,7 @@ region_free (gpointer data)
 
   sonde_trie_reader_free (region->reader);
   sonde_trie_memory_unmap (&region->memory);
+  sonde_slow_calls_free (region->slow_calls);
   sonde_call_paths_free (region->paths);
   sonde_calls_file_free (region->file);
   sonde_call_budget_free (region->budget);
@@ -441,21 +483,6 @@ tell_refused (SondeCallTries *self, SondeInferior *inferior, int error)
   sonde_recorder_warn (self->parts.recorder, text);
 }
 
-/* What is in the header that no tracer reads yet: nobody shall take all functions for some. */
-static void
-warn_of_unheeded (SondeCallTries *self)
-{
-  const SondeAsked *asked = self->asked;
-
-  if (self->is_unheeded_told
-      || (asked->trace_filter[0] == '\0' && asked->trace_slow_us == 0))
-    return;
-  self->is_unheeded_told = TRUE;
-  sonde_recorder_warn (self->parts.recorder,
-                       "Programs do not heed trace-filter and trace-slow yet: all of their "
-                       "functions are counted");
-}
-
 int
 sonde_call_tries_add (SondeCallTries *self, SondeInferior *inferior)
 {
@@ -480,7 +507,8 @@ sonde_call_tries_add (SondeCallTries *self, SondeInferior *inferior)
   if (self->asked->trace_budget > 0)
     region->budget = sonde_call_budget_new ();
   write_wish (self, region, !self->is_paused);
-  warn_of_unheeded (self);
+  if (self->asked->trace_slow_us > 0)
+    region->slow_calls = sonde_slow_calls_new (inferior, region->paths);
   define_counters (self, region);
   g_ptr_array_add (self->regions, region);
   self->used_bytes += region->memory.geometry.size_bytes;
@@ -565,6 +593,73 @@ read_region (SondeCallTries *self, Region *region, gint64 until_us)
   region->is_passing = FALSE;
   if (r < 0)
     fail_region (self, region);
+  return TRUE;
+}
+
+/* --- slow calls --- */
+
+typedef struct
+{
+  SondeCallTries *self;
+  Region *region;
+  guint64 per_s; /* ticks */
+  guint64 n_left_out;
+} Slowness;
+
+/* Neither begins before its process was traced nor ends later than now. */
+static void
+take_slow_call (const SondeTrieSlowCall *call, void *user_data)
+{
+  Slowness *slowness = user_data;
+  SondeCallTries *self = slowness->self;
+  Region *region = slowness->region;
+  gint64 now = sonde_stream_now_ns ();
+  gboolean is_ns
+      = sonde_ring_load_relaxed (&region->memory.header->clock) == SONDE_TRIE_NANOSECONDS;
+  double at = is_ns ? (double) call->start_ticks
+                    : (double) self->now_ns
+                          + ((double) call->start_ticks - (double) self->now_ticks) * 1e9
+                                / (double) slowness->per_s;
+  SondeSlowCall slow = { .path = sonde_call_paths_of_node (region->paths, call->node) };
+
+  slow.begin_ns = (gint64) CLAMP (at, (double) region->begin_ns, (double) now);
+  slow.begin_ns = CLAMP (slow.begin_ns, region->begin_ns, now);
+  slow.duration_ns = (gint64) MIN ((double) call->ticks * 1e9 / (double) slowness->per_s,
+                                   (double) (now - slow.begin_ns));
+  slowness->n_left_out += slow.path == 0 || !sonde_slow_calls_add (region->slow_calls, &slow);
+}
+
+/* There was no time for more of them in the region's life than this. */
+static void
+count_lost_slow (SondeCallTries *self, Region *region, guint64 lost)
+{
+  guint64 possible = (guint64) (sonde_stream_now_ns () - region->begin_ns) / MIN_SLOW_NS;
+
+  lost = MIN (lost, possible);
+  if (lost <= region->lost_slow)
+    return;
+  sonde_tally_event (self->parts.tally, SONDE_LEDGER_EVENTS_LOST_RING, lost - region->lost_slow);
+  region->lost_slow = lost;
+}
+
+/* A call's path may have come with it. FALSE: there was no time for all */
+static gboolean
+tell_slow_calls (SondeCallTries *self, Region *region, gint64 until_us)
+{
+  Slowness slowness = { .self = self, .region = region, .per_s = ticks_per_s (self, region) };
+  SondeTrieCounts counts;
+
+  if (region->slow_calls == NULL || region->refused != NULL || slowness.per_s == 0
+      || !sonde_trie_reader_has_slow_calls (region->reader))
+    return TRUE;
+  if (!read_region (self, region, until_us) || region->refused != NULL)
+    return region->refused != NULL;
+  region->replaced_slow
+      += sonde_trie_reader_take_slow_calls (region->reader, take_slow_call, &slowness);
+  region->replaced_slow += slowness.n_left_out;
+  if (sonde_trie_reader_count (region->reader, &counts) == 0)
+    count_lost_slow (self, region, region->replaced_slow + counts.lost_slow);
+  sonde_slow_calls_tell (region->slow_calls);
   return TRUE;
 }
 
@@ -722,6 +817,7 @@ sonde_call_tries_turn (SondeCallTries *self)
   for (guint i = 0; i < n; i++)
     {
       Region *region = g_ptr_array_index (self->regions, (self->first + i) % n);
+      gboolean is_read, is_file_due;
 
       if (region->refused != NULL)
         {
@@ -730,13 +826,19 @@ sonde_call_tries_turn (SondeCallTries *self)
           continue;
         }
       count_region (self, region, now_ns, until_us);
-      if (region->refused != NULL || !is_due (region, now_ns))
+      if (region->refused != NULL)
         continue;
-      if (!read_region (self, region, until_us))
+      is_read = tell_slow_calls (self, region, until_us);
+      is_file_due = region->refused == NULL && is_due (region, now_ns);
+      if (is_read && is_file_due)
+        is_read = read_region (self, region, until_us);
+      if (!is_read)
         {
           next = (self->first + i) % n;
           break;
         }
+      if (!is_file_due)
+        continue;
       if (region->refused == NULL)
         write_files (self, region, sonde_stream_now_ns ());
       region->wait_ns = MIN (2 * region->wait_ns, last_wait_ns);
@@ -766,6 +868,7 @@ end_region (SondeCallTries *self, Region *region, gboolean has_died, gint64 end_
   write_wish (self, region, FALSE);
   for (guint i = 0; i < 2 && region->refused == NULL; i++)
     read_region (self, region, G_MAXINT64);
+  tell_slow_calls (self, region, G_MAXINT64);
   if (region->refused == NULL)
     {
       region->has_died = has_died;

@@ -295,6 +295,12 @@ sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns)
   return sonde_stream_state_name (self->source.state, name, time_ns, self->source.writer);
 }
 
+uint64_t
+sonde_recorder_name_code (SondeRecorder *self, const char *name, gint64 time_ns)
+{
+  return sonde_stream_state_name_code (self->source.state, name, time_ns, self->source.writer);
+}
+
 gboolean
 sonde_recorder_name_address (SondeRecorder *self,
                              uint64_t address,

@@ -58,6 +58,8 @@ gboolean sonde_recorder_name_address (SondeRecorder *self,
                                       gint64 time_ns);
 /* The address that stands for @name; its JITMAP frame is in the stream when this returns. */
 uint64_t sonde_recorder_name (SondeRecorder *self, const char *name, gint64 time_ns);
+/* The same for code that a program made. */
+uint64_t sonde_recorder_name_code (SondeRecorder *self, const char *name, gint64 time_ns);
 
 typedef struct
 {

@@ -85,6 +85,7 @@ sonde_stream_state_new (SondeProcessTable *processes)
   self->names = g_array_new (FALSE, FALSE, sizeof (SondeJitName));
   g_array_set_clear_func (self->names, name_clear);
   self->made_up = g_hash_table_new (g_str_hash, g_str_equal);
+  self->made_code = g_hash_table_new (g_str_hash, g_str_equal);
   self->given = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
 
   return self;
@@ -101,6 +102,7 @@ sonde_stream_state_free (SondeStreamState *self)
   g_array_unref (self->documents);
   g_hash_table_unref (self->cmdlines);
   g_hash_table_unref (self->made_up);
+  g_hash_table_unref (self->made_code);
   g_hash_table_unref (self->given);
   g_array_unref (self->names);
   g_free (self);
@@ -285,6 +287,27 @@ sonde_stream_state_name (SondeStreamState *self,
     }
 
   return SONDE_JIT_ADDRESS_BASE + index - 1;
+}
+
+uint64_t
+sonde_stream_state_name_code (SondeStreamState *self,
+                              const char *name,
+                              gint64 time_ns,
+                              SondeSpanWriter *out)
+{
+  guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->made_code, name));
+  const char *kept;
+
+  if (index == 0 && !has_room_for_name (self, name))
+    return sonde_stream_state_name (self, TOO_MANY_NAMES, time_ns, out);
+  if (index == 0)
+    {
+      kept = append_name (self, SONDE_JIT_CODE_BASE + self->names->len, name, time_ns, out);
+      index = self->names->len;
+      g_hash_table_insert (self->made_code, (gpointer) kept, GUINT_TO_POINTER (index));
+    }
+
+  return SONDE_JIT_CODE_BASE + index - 1;
 }
 
 gboolean

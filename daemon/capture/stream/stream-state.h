@@ -33,8 +33,9 @@ typedef struct
   GHashTable *cmdlines; /* pid → GRefString */
   GArray *names;        /* SondeJitName, in the order in which they came */
   gsize n_name_bytes;
-  GHashTable *made_up; /* name → index + 1, of made-up addresses */
-  GHashTable *given;   /* uint64_t address, in boxes: those outside of the made-up ones */
+  GHashTable *made_up;   /* name → index + 1, of made-up addresses */
+  GHashTable *made_code; /* the same, of those for code that programs make */
+  GHashTable *given;     /* uint64_t address, in boxes: those outside of the made-up ones */
 } SondeStreamState;
 
 SondeStreamState *sonde_stream_state_new (SondeProcessTable *processes);
@@ -89,6 +90,12 @@ uint64_t sonde_stream_state_name (SondeStreamState *self,
                                   const char *name,
                                   gint64 time_ns,
                                   SondeSpanWriter *out);
+/* The same for code that a program made and has called so: whatever that is, it shares its address
+ * with other such code alone. */
+uint64_t sonde_stream_state_name_code (SondeStreamState *self,
+                                       const char *name,
+                                       gint64 time_ns,
+                                       SondeSpanWriter *out);
 /* @name for an @address outside of the made-up ones, with its JITMAP frame. FALSE: it has one, or
  * there are too many. */
 gboolean sonde_stream_state_name_address (SondeStreamState *self,

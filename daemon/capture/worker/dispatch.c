@@ -300,6 +300,7 @@ sonde_dispatch_run (SondeWorkerSession *self)
 
   sonde_rings_foresee (self->rings, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
   is_reading = sonde_module_store_work (self->modules);
+  is_reading = sonde_jit_names_work (self->jit_names) || is_reading;
   now_ns = sonde_stream_now_ns ();
   result = sonde_rings_run (self->rings, now_ns, draining, RECORDS_A_TURN);
   if (result == SONDE_RINGS_EMPTY || result == SONDE_RINGS_YOUNG)
@@ -337,6 +338,7 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
 {
   sonde_inferiors_settle (self->inferiors);
   sonde_recorder_settle_maps (self->recorder);
+  sonde_tracker_ask_for_names (self->tracker, FALSE);
   sonde_dispatch_count (self);
   if (reads_lost)
     read_lost (self, LOST_READS_A_TURN);

@@ -202,6 +202,7 @@ begin_drain (SondeWorkerSession *self)
     }
   self->state = DRAINING;
   sonde_recorder_await_readers (self->recorder);
+  sonde_tracker_ask_for_names (self->tracker, TRUE);
   self->wait_until_ns = now_ns + STOP_WAIT_NS;
   self->answer_ns = now_ns + ANSWER_NS;
   self->urgent_ns = now_ns + URGENT_NS;
@@ -217,6 +218,16 @@ answer_stop (SondeWorkerSession *self)
   self->is_answered = TRUE;
 }
 
+/* At the end: files in which programs name what they made are asked for and read a last time. */
+static gboolean
+names_are_due (SondeWorkerSession *self)
+{
+  gboolean is_read = !sonde_jit_names_work (self->jit_names);
+
+  return (!is_read || sonde_tracker_awaits_names (self->tracker))
+         && sonde_stream_now_ns () < self->wait_until_ns;
+}
+
 static gboolean
 on_drain (gpointer user_data)
 {
@@ -229,6 +240,11 @@ on_drain (gpointer user_data)
   if (draining
       && !sonde_inferiors_drain (self->inferiors, sonde_stream_now_ns () >= self->urgent_ns))
     result = SONDE_RINGS_BUDGET;
+  if (draining && result == SONDE_RINGS_EMPTY && names_are_due (self))
+    {
+      g_source_set_ready_time (self->drain, g_get_monotonic_time () + NO_ROOM_US);
+      return G_SOURCE_CONTINUE;
+    }
   if (draining && result == SONDE_RINGS_EMPTY)
     {
       sonde_dispatch_end (self);
@@ -237,7 +253,8 @@ on_drain (gpointer user_data)
       g_source_set_ready_time (self->drain, -1);
       answer_stop (self);
       if (self->addresses != NULL)
-        self->symbolizer = sonde_symbolizer_start (self->addresses, finish_sinks, self);
+        self->symbolizer = sonde_symbolizer_start (
+            self->addresses, sonde_jit_names_finish (self->jit_names), finish_sinks, self);
       else
         finish_sinks (NULL, self);
       return G_SOURCE_CONTINUE;
@@ -494,8 +511,10 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
   self->processes = sonde_process_table_new (self->modules);
   self->stream_state = sonde_stream_state_new (self->processes);
   self->recorder = sonde_recorder_new (self->stream_state, &self->tally, sink_closed, self);
-  self->tracker = sonde_tracker_new (self->processes, self->modules, self->stream_state,
-                                     self->recorder, hides_others, send_request, self);
+  self->jit_names = sonde_jit_names_new (self->recorder, &self->tally, setup->asked.symbols != 0);
+  self->tracker
+      = sonde_tracker_new (self->processes, self->modules, self->stream_state, self->recorder,
+                           self->jit_names, hides_others, send_request, self);
   if (setup->asked.symbols)
     self->addresses = sonde_sampled_addresses_new (self->processes);
   if (setup->asked.interpreters)
@@ -595,9 +614,9 @@ start (SondeWorkerSession *self)
   self->unwinder = setup->asked.unwind == SONDE_UNWIND_LIBDWFL
                        ? sonde_unwinder_new_libdwfl (self->processes)
                        : sonde_unwinder_new_cfi (self->processes);
-  self->sampler = sonde_sampler_new (setup, self->processes, self->unwinder,
-                                     g_steal_pointer (&self->kallsyms), self->addresses,
-                                     self->interpreters, self->recorder, &self->tally);
+  self->sampler = sonde_sampler_new (
+      setup, self->processes, self->unwinder, g_steal_pointer (&self->kallsyms), self->addresses,
+      self->interpreters, self->jit_names, self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
@@ -821,6 +840,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
   sonde_interpreters_free (self->interpreters);
+  sonde_jit_names_free (self->jit_names);
   sonde_counters_free (self->counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);

@@ -77,6 +77,7 @@ typedef struct
   SondeProcessTable *processes;
   SondeStreamState *stream_state;
   SondeRecorder *recorder;
+  SondeJitNames *jit_names;
   SondeTracker *tracker;
   SondeKallsyms *kallsyms;          /* until the start; NULL: not asked for, or not to be had */
   SondeSampledAddresses *addresses; /* NULL: they are not to be named */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* libsonde-tracer: notes when a program closes itself by seccomp, and makes no system calls there
- * that could end it. */
+ * that could end it; and when one of its threads changes its capabilities, and is alone there. */
 #include <dlfcn.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -20,16 +21,40 @@ static struct
 {
   int (*prctl) (int, ...);
   long (*syscall) (long, ...);
+  int (*capset) (cap_user_header_t, const cap_user_data_t);
 } real;
 
 /* Before main(): whoever calls them later may be in a signal handler. */
 static void __attribute__ ((constructor)) find_real (void)
 {
-  void *found[] = { dlsym (RTLD_NEXT, "prctl"), dlsym (RTLD_NEXT, "syscall") };
+  void *found[]
+      = { dlsym (RTLD_NEXT, "prctl"), dlsym (RTLD_NEXT, "syscall"), dlsym (RTLD_NEXT, "capset") };
 
   /* ISO C has no conversion from an object pointer to a function pointer. */
   memcpy (&real.prctl, &found[0], sizeof found[0]);
   memcpy (&real.syscall, &found[1], sizeof found[1]);
+  memcpy (&real.capset, &found[2], sizeof found[2]);
+}
+
+/* What a thread does for itself alone, so that threads of ours stayed as they were. libc has all
+ * threads follow when the user changes, and ends the program if one may do what another may not.
+ * Source: glibc, nptl/nptl_setxid.c */
+static bool
+is_of_one_thread (int option)
+{
+  return option == PR_SET_KEEPCAPS || option == PR_SET_SECUREBITS || option == PR_CAPBSET_DROP
+         || option == PR_CAP_AMBIENT;
+}
+
+HOOK int capset (cap_user_header_t header, const cap_user_data_t data);
+
+HOOK int
+capset (cap_user_header_t header, const cap_user_data_t data)
+{
+  sonde_tracer_leave_alone ();
+  if (__builtin_expect (real.capset == NULL, 0))
+    find_real ();
+  return real.capset (header, data);
 }
 
 /* Calls that only ask what there is have a null pointer for the filter. Strict mode takes the time
@@ -49,6 +74,8 @@ prctl (int option, ...)
     sonde_tracer_confine (arguments[0] == SECCOMP_MODE_STRICT);
   else if (option == PR_SET_TSC && arguments[0] == PR_TSC_SIGSEGV)
     sonde_tracer_confine (true);
+  else if (is_of_one_thread (option))
+    sonde_tracer_leave_alone ();
   if (__builtin_expect (real.prctl == NULL, 0))
     find_real ();
   return real.prctl (option, arguments[0], arguments[1], arguments[2], arguments[3]);

@@ -17,6 +17,15 @@ enter_first (uint64_t function, uint64_t sp, uint64_t site)
     sonde_trie_enter_within (writer, function, sp, site);
 }
 
+static __attribute__ ((noinline)) void
+exit_behind_vfork (uint64_t function, uint64_t sp, uint64_t site)
+{
+  SondeTrieWriter *writer = sonde_tracer_end_vfork ();
+
+  if (writer != NULL)
+    sonde_trie_exit_within (writer, function, sp, site);
+}
+
 HOOK void
 __cyg_profile_func_enter (void *function, void *site)
 {
@@ -37,4 +46,6 @@ __cyg_profile_func_exit (void *function, void *site)
 
   if (__builtin_expect (writer != NULL, 1))
     sonde_trie_exit_within (writer, (uintptr_t) function, sp, (uintptr_t) site);
+  else if (__builtin_expect (sonde_tracer_thread.parent != 0, 0))
+    exit_behind_vfork ((uintptr_t) function, sp, (uintptr_t) site);
 }

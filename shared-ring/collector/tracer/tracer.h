@@ -26,6 +26,8 @@ typedef struct
   SondeTrieWriter *writer; /* NULL: none */
   uint32_t generation;     /* of the process that it is of */
   uint32_t is_busy;        /* it is being made, or the thread has ended */
+  SondeTrieWriter *parked; /* while a child of vfork() is in its place */
+  int32_t parent;          /* the process that it is of, then; 0: there is no such child */
 } SondeTracerThread;
 
 extern _Thread_local SondeTracerThread sonde_tracer_thread
@@ -39,8 +41,22 @@ extern bool sonde_tracer_is_on __attribute__ ((visibility ("hidden")));
  * read the time either, so that its calls are lost, too. */
 void sonde_tracer_confine (bool is_clockless);
 
+/* The calling thread is about to call vfork(): what its child calls is not traced. */
+void sonde_tracer_begin_vfork (void);
+
+/* The calling thread's, which has called vfork(), once the child has gone; NULL: we are that child,
+ * or there is none. */
+SondeTrieWriter *sonde_tracer_end_vfork (void);
+
+/* One of the program's threads is about to change what it may do, for itself alone: there are no
+ * threads of ours any more, up to the next exec() or fork(), and who calls by the beacon is not
+ * heard. Not from signal handlers. */
+void sonde_tracer_leave_alone (void);
+
 /* The calling thread's, whatever must be done for it. NULL: the call is not traced. */
 SondeTrieWriter *sonde_tracer_start_thread (uint64_t sp);
+/* The same for hooks that must leave all registers as they are. */
+SondeTrieWriter *sonde_tracer_start_thread_apart (uint64_t sp);
 
 /* The calling thread's, if there is one: a child of fork() or clone() has none of its parent's. */
 static inline SondeTrieWriter *
