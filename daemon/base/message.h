@@ -400,8 +400,8 @@ typedef enum
   SONDE_STATISTIC_TRACES_REFUSED, /* processes whose calls are not counted, or no more: they got no
                                      memory, or said of them what cannot be */
   SONDE_STATISTIC_JIT_REFUSED, /* files with names of made code that were not read, or not whole */
-  SONDE_STATISTIC_WALKS,          /* samples that show functions of an interpreted program */
-  SONDE_STATISTIC_WALKS_LOST,     /* walks and names that the rings had no room for */
+  SONDE_STATISTIC_WALKS,       /* samples that show functions of an interpreted program */
+  SONDE_STATISTIC_WALKS_LOST,  /* walks and names that the rings had no room for */
   SONDE_STATISTIC_WALKS_UNPAIRED, /* walks whose sample the ring had no room for */
   SONDE_STATISTIC_WALKS_TORN,     /* of WALKS, also in the next two: the list was being changed */
   SONDE_STATISTIC_WALKS_APART,    /* it did not fit to the native stack, and is shown below that */

@@ -57,7 +57,8 @@ run_pairs (Input *input)
     {
       uint8_t what = input_take_byte (input);
       int cpu = what >> 4 & 3;
-      SondePerfRecord sample = { .cpu = cpu, .pid = 1, .tid = 1, .sample.ip = what >> 6 };
+      SondePerfRecord sample
+          = { .cpu = cpu, .pid = 1, .tid = 1, .time_ns = what >> 2, .sample.ip = what >> 6 };
       uint8_t bytes[8192];
       size_t size_bytes;
       const SondeWalkRecord *walk;
@@ -71,7 +72,7 @@ run_pairs (Input *input)
             /* of its own size, so that a read beyond it is seen */
             g_autofree uint8_t *own = g_memdup2 (bytes, size_bytes);
 
-            sonde_walk_pairs_add (pairs, cpu, own, size_bytes);
+            sonde_walk_pairs_add (pairs, cpu, what >> 2, own, size_bytes);
           }
           break;
         case 2:
@@ -146,7 +147,8 @@ run_files (const Input *input)
   SondePython python;
   const char *why;
 
-  if (fd < 0 || (input->left > 0 && pwrite (fd, input->at, input->left, 0) != (ssize_t) input->left))
+  if (fd < 0
+      || (input->left > 0 && pwrite (fd, input->at, input->left, 0) != (ssize_t) input->left))
     abort ();
   if (sonde_python_find (fd, "python3.11", &python, &why) == 0
       && (python.n_evaluators == 0 || python.n_evaluators > SONDE_PYTHON_MAX_EVALUATORS))

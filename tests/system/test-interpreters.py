@@ -103,7 +103,7 @@ def judge_stacks(system, capture, python):
         sums['of thread'] += bool(path) and sample.tid != sample.pid
         sums['unnamed'] += '[unnamed function]' in stack
         sums['interpreter alone'] += not path and '_PyEval_EvalFrameDefault' in stack
-        if any(function in reader.MARKERS for function in stack):
+        if any(function in reader.MARKERS for function in stack) or '[unnamed function]' in stack:
             continue
         sums['complete'] += bool(path)
         why = judge(path, callers)

@@ -430,9 +430,9 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
                                     .asked.max_depth = 16,
                                     .sample_regs_user = sonde_unwinder_regs_mask () };
   SondeUnwinder *unwinder = sonde_unwinder_new_libdwfl (fixture->base.processes);
-  g_autoptr (SondeSampler) sampler = sonde_sampler_new (
-      &setup, fixture->base.processes, unwinder, NULL, NULL, fixture->base.jit_names, NULL,
-      fixture->base.recorder, &fixture->base.tally);
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&setup, fixture->base.processes, unwinder, NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
   uint64_t regs[64];
   uint64_t stack[16];
   SondePerfRecord record
@@ -471,9 +471,9 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
   g_autoptr (StreamSummary) summary = NULL;
   const SondeMessageSetup setup
       = { .asked.unwind = SONDE_UNWIND_FRAME_POINTER, .asked.max_depth = 4 };
-  g_autoptr (SondeSampler) sampler = sonde_sampler_new (
-      &setup, fixture->base.processes, NULL, NULL, NULL, fixture->base.jit_names, NULL,
-      fixture->base.recorder, &fixture->base.tally);
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
   uint64_t chain[] = {
     (uint64_t) PERF_CONTEXT_KERNEL, 0xffffffff81000000, (uint64_t) PERF_CONTEXT_USER, 1, 2, 3, 4, 5
   };

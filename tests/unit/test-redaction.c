@@ -90,8 +90,8 @@ set_up (Fixture *fixture, gconstpointer data)
   fixture->setup.asked.raw = scope->raw;
   fixture->sampler
       = sonde_sampler_new (&fixture->setup, fixture->base.processes, fixture->unwinder,
-                           scope->kernel ? make_kallsyms () : NULL, NULL, fixture->base.jit_names,
-                           NULL, fixture->base.recorder, &fixture->base.tally);
+                           scope->kernel ? make_kallsyms () : NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
   g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
   g_assert_cmpint (sonde_recorder_add_sink (fixture->base.recorder, fds[0], &sink), ==, 0);
   fixture->reader = fds[1];

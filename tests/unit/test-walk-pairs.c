@@ -57,7 +57,7 @@ add_walk (SondeWalkPairs *pairs, int cpu, uint64_t ip)
 {
   SondeWalkRecord walk = walk_of (ip);
 
-  return sonde_walk_pairs_add (pairs, cpu, (const uint8_t *) &walk, WALK_BYTES);
+  return sonde_walk_pairs_add (pairs, cpu, 1000, (const uint8_t *) &walk, WALK_BYTES);
 }
 
 static void
@@ -65,7 +65,7 @@ add_code (SondeWalkPairs *pairs, int cpu, uint64_t address)
 {
   SondeWalkCode code = code_of (address);
 
-  g_assert_true (sonde_walk_pairs_add (pairs, cpu, (const uint8_t *) &code, CODE_BYTES));
+  g_assert_true (sonde_walk_pairs_add (pairs, cpu, 1000, (const uint8_t *) &code, CODE_BYTES));
 }
 
 /* --- cases --- */
@@ -211,10 +211,18 @@ tells_of_code_when_its_sample_is_taken (void)
   g_assert_cmpuint (g_array_index (told, uint64_t, 1), ==, 0x2000);
   g_assert_nonnull (sonde_walk_pairs_find (pairs, &sample));
   g_assert_cmpuint (told->len, ==, 2);
-  /* Of one that is lost, at the next one. */
+  /* Where that sample is lost, at one of another processor that is younger. */
+  add_code (pairs, 0, 0x4000);
+  other.time_ns = 999;
+  sonde_walk_pairs_find (pairs, &other);
+  g_assert_cmpuint (told->len, ==, 2);
+  other.time_ns = 1000;
+  sonde_walk_pairs_find (pairs, &other);
+  g_assert_cmpuint (told->len, ==, 3);
+  /* Or at the next one. */
   add_code (pairs, 0, 0x3000);
   sonde_walk_pairs_end (pairs, 0);
-  g_assert_cmpuint (told->len, ==, 3);
+  g_assert_cmpuint (told->len, ==, 4);
 }
 
 static void

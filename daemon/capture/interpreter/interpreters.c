@@ -320,7 +320,8 @@ sonde_interpreters_take_walk (SondeInterpreters *self, const SondePerfRecord *re
 {
   guint64 n_before = sonde_walk_pairs_n_unpaired (self->pairs);
 
-  sonde_walk_pairs_add (self->pairs, record->cpu, record->walk.bytes, record->walk.size_bytes);
+  sonde_walk_pairs_add (self->pairs, record->cpu, record->time_ns, record->walk.bytes,
+                        record->walk.size_bytes);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNPAIRED,
                    sonde_walk_pairs_n_unpaired (self->pairs) - n_before);
 }

@@ -8,10 +8,16 @@
 
 typedef struct
 {
+  int64_t time_ns;
+  uint64_t size_bytes;
+} PendingCode;
+
+typedef struct
+{
   gboolean has_walk;
   gboolean is_found; /* by its sample */
   SondeWalkRecord walk;
-  GByteArray *codes; /* SondeWalkCode, each as it came behind its size of 4 bytes */
+  GByteArray *codes; /* SondeWalkCode, each as it came behind a PendingCode */
 } PendingWalk;
 
 struct SondeWalkPairs
@@ -20,6 +26,7 @@ struct SondeWalkPairs
   SondeWalkPairsCode code;
   gpointer user_data;
   guint64 n_unpaired;
+  guint n_codes; /* of all processors */
 };
 
 static void
@@ -121,23 +128,41 @@ ensure_pending (SondeWalkPairs *self, int cpu)
   return pending;
 }
 
+/* Those from up to @time_ns. */
 static void
-tell_codes (SondeWalkPairs *self, PendingWalk *pending)
+tell_codes (SondeWalkPairs *self, PendingWalk *pending, int64_t time_ns)
 {
   SondeWalkCode code;
   guint at = 0;
 
   while (at < pending->codes->len)
     {
-      uint32_t size_bytes;
+      PendingCode head;
 
-      memcpy (&size_bytes, pending->codes->data + at, sizeof size_bytes);
-      at += (guint) sizeof size_bytes;
-      if (sonde_walk_code_parse (pending->codes->data + at, size_bytes, &code))
+      memcpy (&head, pending->codes->data + at, sizeof head);
+      if (head.time_ns > time_ns)
+        break;
+      at += (guint) sizeof head;
+      if (sonde_walk_code_parse (pending->codes->data + at, head.size_bytes, &code))
         self->code (&code, self->user_data);
-      at += size_bytes;
+      at += (guint) head.size_bytes;
+      self->n_codes--;
     }
-  g_byte_array_set_size (pending->codes, 0);
+  if (at > 0)
+    g_byte_array_remove_range (pending->codes, 0, at);
+}
+
+/* What other processors have told by then: the sample that was to follow may be lost. */
+static void
+tell_codes_of_all (SondeWalkPairs *self, int64_t time_ns)
+{
+  for (guint i = 0; i < self->cpus->len && self->n_codes > 0; i++)
+    {
+      PendingWalk *pending = g_ptr_array_index (self->cpus, i);
+
+      if (pending != NULL)
+        tell_codes (self, pending, time_ns);
+    }
 }
 
 static void
@@ -149,17 +174,19 @@ drop_walk (SondeWalkPairs *self, PendingWalk *pending)
 }
 
 static void
-keep_code (SondeWalkPairs *self, PendingWalk *pending, const uint8_t *bytes, uint32_t size_bytes)
+keep_code (SondeWalkPairs *self, PendingWalk *pending, const uint8_t *bytes, PendingCode head)
 {
   /* Its samples are lost, all of them: what is told waits for none any longer. */
-  if (pending->codes->len + sizeof size_bytes + size_bytes > SONDE_WALK_PAIRS_MAX_CODE_BYTES)
-    tell_codes (self, pending);
-  g_byte_array_append (pending->codes, (const guint8 *) &size_bytes, sizeof size_bytes);
-  g_byte_array_append (pending->codes, bytes, size_bytes);
+  if (pending->codes->len + sizeof head + head.size_bytes > SONDE_WALK_PAIRS_MAX_CODE_BYTES)
+    tell_codes (self, pending, INT64_MAX);
+  g_byte_array_append (pending->codes, (const guint8 *) &head, sizeof head);
+  g_byte_array_append (pending->codes, bytes, (guint) head.size_bytes);
+  self->n_codes++;
 }
 
 gboolean
-sonde_walk_pairs_add (SondeWalkPairs *self, int cpu, const uint8_t *bytes, size_t size_bytes)
+sonde_walk_pairs_add (
+    SondeWalkPairs *self, int cpu, int64_t time_ns, const uint8_t *bytes, size_t size_bytes)
 {
   PendingWalk *pending = ensure_pending (self, cpu);
   SondeWalkCode code;
@@ -168,7 +195,7 @@ sonde_walk_pairs_add (SondeWalkPairs *self, int cpu, const uint8_t *bytes, size_
     return FALSE;
   if (sonde_walk_code_parse (bytes, size_bytes, &code))
     {
-      keep_code (self, pending, bytes, (uint32_t) MIN (size_bytes, sizeof code));
+      keep_code (self, pending, bytes, (PendingCode){ time_ns, MIN (size_bytes, sizeof code) });
       return TRUE;
     }
   drop_walk (self, pending);
@@ -181,9 +208,10 @@ sonde_walk_pairs_find (SondeWalkPairs *self, const SondePerfRecord *sample)
 {
   PendingWalk *pending = find_pending (self, sample->cpu);
 
+  tell_codes_of_all (self, sample->time_ns);
   if (pending == NULL)
     return NULL;
-  tell_codes (self, pending);
+  tell_codes (self, pending, INT64_MAX);
   if (!pending->has_walk || pending->walk.pid != (uint32_t) sample->pid
       || pending->walk.tid != (uint32_t) sample->tid || pending->walk.ip != sample->sample.ip)
     return NULL;
@@ -198,7 +226,7 @@ sonde_walk_pairs_end (SondeWalkPairs *self, int cpu)
 
   if (pending == NULL)
     return;
-  tell_codes (self, pending);
+  tell_codes (self, pending, INT64_MAX);
   drop_walk (self, pending);
 }
 

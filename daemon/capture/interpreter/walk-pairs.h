@@ -26,11 +26,13 @@ SondeWalkPairs *sonde_walk_pairs_new (SondeWalkPairsCode code, gpointer user_dat
 void sonde_walk_pairs_free (SondeWalkPairs *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWalkPairs, sonde_walk_pairs_free)
 
-/* A record of a walk program; what is none is dropped. FALSE: so it was */
-gboolean
-sonde_walk_pairs_add (SondeWalkPairs *self, int cpu, const uint8_t *bytes, size_t size_bytes);
+/* A record of a walk program, @time_ns its time; what is none is dropped. FALSE: so it was */
+gboolean sonde_walk_pairs_add (
+    SondeWalkPairs *self, int cpu, int64_t time_ns, const uint8_t *bytes, size_t size_bytes);
 /* The walk of @sample, the oldest record of its ring; NULL if there is none. The same again until
- * sonde_walk_pairs_end(), which is to be called once for each sample. Tells of code before. */
+ * sonde_walk_pairs_end(), which is to be called once for each sample. Tells of code before: of what
+ * came in the same ring, and of what came in others until the sample's time, as the sample that was
+ * to follow there may be lost. */
 const SondeWalkRecord *sonde_walk_pairs_find (SondeWalkPairs *self, const SondePerfRecord *sample);
 void sonde_walk_pairs_end (SondeWalkPairs *self, int cpu);
 /* Walks whose sample did not come. */

@@ -28,8 +28,8 @@ struct SondeSampler
   SondeUnwinder *unwinder;
   SondeKallsyms *kallsyms; /* NULL: all kernel code is one leaf */
   SondeSampledAddresses *addresses;
+  SondeInterpreters *interpreters; /* NULL: their programs are not shown */
   SondeJitNames *jit_names;
-  SondeInterpreters *interpreters;  /* NULL: their programs are not shown */
   SondeReusedPlaces *reused_places; /* NULL: addresses are not collected */
   SondeRecorder *recorder;
   SondeTally *tally;
@@ -53,8 +53,8 @@ sonde_sampler_new (const SondeMessageSetup *setup,
                    SondeUnwinder *unwinder,
                    SondeKallsyms *kallsyms,
                    SondeSampledAddresses *addresses,
-                   SondeJitNames *jit_names,
                    SondeInterpreters *interpreters,
+                   SondeJitNames *jit_names,
                    SondeRecorder *recorder,
                    SondeTally *tally)
 {
@@ -67,8 +67,8 @@ sonde_sampler_new (const SondeMessageSetup *setup,
   self->unwinder = unwinder;
   self->kallsyms = kallsyms;
   self->addresses = addresses;
-  self->jit_names = jit_names;
   self->interpreters = interpreters;
+  self->jit_names = jit_names;
   if (addresses != NULL)
     self->reused_places = sonde_reused_places_new (recorder);
   self->recorder = recorder;

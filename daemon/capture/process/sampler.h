@@ -24,8 +24,8 @@ SondeSampler *sonde_sampler_new (const SondeMessageSetup *setup,
                                  SondeUnwinder *unwinder,
                                  SondeKallsyms *kallsyms,
                                  SondeSampledAddresses *addresses,
-                                 SondeJitNames *jit_names,
                                  SondeInterpreters *interpreters,
+                                 SondeJitNames *jit_names,
                                  SondeRecorder *recorder,
                                  SondeTally *tally);
 void sonde_sampler_free (SondeSampler *self); /* accepts NULL */

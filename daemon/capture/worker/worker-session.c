@@ -616,7 +616,7 @@ start (SondeWorkerSession *self)
                        : sonde_unwinder_new_cfi (self->processes);
   self->sampler = sonde_sampler_new (
       setup, self->processes, self->unwinder, g_steal_pointer (&self->kallsyms), self->addresses,
-      self->jit_names, self->interpreters, self->recorder, &self->tally);
+      self->interpreters, self->jit_names, self->recorder, &self->tally);
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
@@ -839,8 +839,8 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_sampler_free (self->sampler);
   sonde_kallsyms_free (self->kallsyms);
   sonde_tracker_free (self->tracker);
-  sonde_jit_names_free (self->jit_names);
   sonde_interpreters_free (self->interpreters);
+  sonde_jit_names_free (self->jit_names);
   sonde_counters_free (self->counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);
