@@ -456,6 +456,7 @@ marks_a_stack_that_does_not_reach_the_end (Fixture *fixture, gconstpointer data)
     stack[i] = 0x4141414141;
   sonde_tally_sample_read (&fixture->base.tally);
   sonde_sampler_record (sampler, add_process (fixture, 1), &record);
+  g_clear_pointer (&sampler, sonde_sampler_free);
   sonde_unwinder_free (unwinder);
   summary = finish (fixture);
   g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
