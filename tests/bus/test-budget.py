@@ -80,10 +80,10 @@ def main():
     wait_for(lambda: all(os.readlink(f'/proc/{pid}/exe') == burn for pid in targets.values()), 'their programs')
 
     def record(user, name, *arguments):
-        return Recording(service, sondectl, user, folders[user], name, '-p', str(targets[user]), *arguments)
+        # To load the program for interpreters takes some hundredths of a second, of a budget of one in a hundred.
+        return Recording(service, sondectl, user, folders[user], name, '--interpreters=no', '-p', str(targets[user]), *arguments)
 
-    # Within the budget of any build: to load the program for interpreters takes some hundredths of a second.
-    other = record(modest, 'other.syscap', '-F', '1', '--interpreters=no')
+    other = record(modest, 'other.syscap', '-F', '1')  # within the budget of any build
     root = record(0, 'root.syscap', *DEAREST)
     recordings = [record(greedy, f'{i}.syscap', *DEAREST) for i in range(N_SESSIONS)]
     with service.case('sessions over the budget of their user record nothing for a while'):
