@@ -205,6 +205,9 @@ static const Case cases[] = {
   { "forks", "main 1\n"
              "main forks 1\n"
              "main forks leaf 2" },
+  { "clones", "main 1\n"
+              "main clones 1\n"
+              "main clones leaf 2" },
   { "vforks", "main 1\n"
               "main vforks 1\n"
               "main vforks leaf 21\n"

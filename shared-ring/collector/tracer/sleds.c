@@ -683,6 +683,9 @@ sonde_sleds_leave_alone (void)
   int saved_errno = errno;
   bool is_following;
 
+  /* A child of clone() has its parent's memory, and whatever it says of a thread, none. */
+  if (sleds.thread.pid != getpid ())
+    return;
   do
     {
       pthread_mutex_lock (&sleds.lock);
