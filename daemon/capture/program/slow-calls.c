@@ -16,6 +16,7 @@ struct SondeSlowCalls
   const SondeCallPaths *paths;
   GArray *calls;     /* SondeSlowCall */
   GHashTable *names; /* address, in boxes → name */
+  guint n_turns;     /* in which some were looked up */
 };
 
 SondeSlowCalls *
@@ -83,8 +84,9 @@ name_functions (SondeSlowCalls *self, gint64 now_ns)
   g_autoptr (GArray) unnamed = list_unnamed (self);
   g_autofree char **names = g_new0 (char *, unnamed->len + 1);
 
-  if (process == NULL)
+  if (process == NULL || unnamed->len == 0 || self->n_turns >= SONDE_SLOW_CALLS_MAX_TURNS)
     return;
+  self->n_turns++;
   sonde_sampler_find_names (parts->sampler, process, (const uint64_t *) (void *) unnamed->data,
                             unnamed->len, names);
   for (guint i = 0; i < unnamed->len; i++)

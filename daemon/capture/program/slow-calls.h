@@ -10,10 +10,13 @@
  *
  * Calls are gathered for a turn, as many as SONDE_SLOW_CALLS_MAX, and then told together, so that
  * each module's symbol table is read once for all of their functions. A function keeps its name
- * for the process's life; one that cannot be named is told by its address. Main thread only.
+ * for the process's life; one that cannot be named is told by its address. So is one that comes
+ * when tables were read in so many turns, as they may be large: readers of the capture name it.
+ * Main thread only.
  */
 #define SONDE_SLOW_CALLS_MAX       4096 /* a turn */
 #define SONDE_SLOW_CALLS_MAX_NAMES 8192 /* of a process */
+#define SONDE_SLOW_CALLS_MAX_TURNS 64   /* in which names are looked up for a process */
 
 typedef struct SondeSlowCalls SondeSlowCalls;
 
