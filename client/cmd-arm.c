@@ -429,7 +429,7 @@ sonde_cmd_arm (int argc, char **argv)
           { "restart", 0, 0, G_OPTION_ARG_NONE, &options.restart,
             "Restart the UNIT, and wait for it", NULL },
           { "seccomp", 0, 0, G_OPTION_ARG_NONE, &options.seccomp,
-            "Join it even if it has a seccomp filter from its start, which must allow to connect",
+            "Join it even if it has a seccomp filter from its start, which must allow connect(2)",
             NULL },
           G_OPTION_ENTRY_NULL };
   gboolean is_command = FALSE;

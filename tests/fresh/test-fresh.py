@@ -42,7 +42,8 @@ def read_install_line():
 
 
 def check_service(prefix):
-    finish(f'{SOURCE}/tests/systemd/boot', '--root', ROOT, f'{COPY}/tests/fresh/use-service', *PREFIXES[prefix])
+    finish(f'{SOURCE}/tests/systemd/boot', '--root', ROOT, f'{COPY}/tests/fresh/use-service', *PREFIXES[prefix],
+           'meson', 'install', '-C', f'{COPY}/build', '--no-rebuild', '--quiet')
 
 
 def main():

@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Debian's packages, below tests/fresh/enter: test-packages.py SOURCE DIRECTORY
+
+They are built on one fresh system, and installed, used, upgraded and removed on another, which has them alone. With a third argument,
+the folder with the packages, this is the program on the latter."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE, DIRECTORY = sys.argv[1:3]
+sys.path.append(os.path.join(SOURCE, 'tests/lib'))
+
+from tap import Tap, check
+
+ROOT = os.environ['FRESH_ROOT']
+DEADLINE_S = 1500
+COPY = '/usr/src/sonde'  # in ROOT
+BUILDER = 'builder'
+# What belongs to those who install, and what programs of others write.
+OTHERS = re.compile(r'/(var/(lib/(dpkg|apt|systemd)|cache|log)|proc|sys|dev|tmp|run|usr/src|etc/(passwd|shadow|group|gshadow)-?$)')
+
+
+def run(command, root=ROOT, **variables):
+    result = subprocess.run(['chroot', root, 'sh', '-euc', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S, check=False,
+                            env={'PATH': os.environ['PATH'], 'HOME': '/', 'LC_ALL': 'C.UTF-8', 'DEBIAN_FRONTEND': 'noninteractive',
+                                 **variables})
+    check(result.returncode == 0, f'{command}: exit status {result.returncode}\n' + '\n'.join(result.stdout.splitlines()[-60:]))
+    return result.stdout
+
+
+def build(folder, options):
+    """Packages that an ordinary user makes of the sources in @folder, without a network; and what that printed."""
+    run(f'mkdir {folder}; cp -a {COPY} {folder}/sonde; chown -R {BUILDER}: {folder}')
+    log = run(f'cd {folder}/sonde; exec unshare --net runuser -u {BUILDER} -- dpkg-buildpackage --no-sign', DEB_BUILD_OPTIONS=options)
+    return log, sorted(glob.glob(f'{ROOT}{folder}/*.deb'))
+
+
+def read(path):
+    with open(path, 'rb') as file:
+        return file.read()
+
+
+def find_files():
+    """All that is there, but what dpkg and others note."""
+    found = set()
+    for folder, folders, names in os.walk(ROOT):
+        place = '/' + os.path.relpath(folder, ROOT)
+        folders[:] = [name for name in folders if not OTHERS.match(os.path.join(place, name))]
+        found.update(os.path.normpath(os.path.join(place, name)) for name in folders + names)
+    return {path for path in found if not OTHERS.match(path)}
+
+
+def use(packages):
+    """On the system that has the packages alone."""
+    tap = Tap(4)
+    run('apt-get update -q; apt-get install -y -q --no-install-recommends systemd dbus polkitd gcc libc6-dev pkgconf libglib2.0-dev python3')
+    shutil.copytree(packages, f'{ROOT}/usr/src/packages')
+    # What they need of Debian's stays when they go.
+    run("cd /usr/src/packages; apt-get install -y -q --no-install-recommends $(dpkg-deb --show --showformat '${Depends},' ./*.deb | "
+        "tr ',' '\\n' | sed 's/[(|].*//' | grep -v sonde)")
+    before = find_files()
+
+    with tap.case('they are installed together, and programs are built with the libraries'):
+        run('apt-get install -y -q --no-install-recommends /usr/src/packages/*.deb')
+        run('cd /usr/share/doc/sonde/docs/examples; gcc -o /tmp/marks marks.c $(pkg-config --cflags --libs sonde-collector); '
+            'gcc -o /tmp/profile-pid profile-pid.c $(pkg-config --cflags --libs sonde-client); /tmp/marks >/dev/null; '
+            'python3 -c "import sonde_collector"')
+
+    with tap.case('users and administrators use the service, below a real systemd, and an upgrade leaves their sessions alone'):
+        result = subprocess.run([f'{SOURCE}/tests/systemd/boot', '--root', ROOT, f'{COPY}/tests/fresh/use-service', '/etc', '/var/lib/sonde',
+                                 'sh', '-c', 'dpkg --install /usr/src/packages/*.deb'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S, check=False)
+        check(result.returncode == 0, result.stdout[-4000:])
+        check(os.path.isdir(f'{ROOT}/var/lib/sonde/captures'), 'there are no captures')
+
+    names = ' '.join(sorted(os.path.basename(path).split('_')[0] for path in glob.glob(f'{packages}/*.deb')))
+    with tap.case('what is removed leaves settings and captures'):
+        run(f'dpkg --remove {names}')
+        left = {path for path in find_files() - before if not path.startswith(('/var/lib/sonde', '/home', '/mnt', '/sonde-test'))}
+        check('/etc/sonde/sonded.conf' in left and os.path.isdir(f'{ROOT}/var/lib/sonde'), f'{sorted(left)}')
+        check(not [path for path in left if 'systemd/system' in path and 'sonde' in path], f'{sorted(left)}')
+
+    with tap.case('what is purged leaves nothing'):
+        run(f'dpkg --purge {names}')
+        left = sorted(path for path in find_files() - before if 'sonde' in path and not path.startswith(('/home', '/mnt', '/sonde-test')))
+        check(not left, f'{left}')
+    tap.finish()
+
+
+def main():
+    tap = Tap(5)
+    with tap.case('an ordinary user builds them, without a network, and the tests pass'):
+        run(f'apt-get update -q; apt-get install -y -q --no-install-recommends build-essential lintian blhc; '
+            f'cd {COPY}; apt-get build-dep -y -q --no-install-recommends ./; useradd --create-home {BUILDER}')
+        log, packages = build('/usr/src/first', '')
+        check(len(packages) >= 10, f'{packages}')
+
+    with tap.case('another build, in another folder and without tests, makes the same'):
+        _, again = build('/usr/src/somewhere-else', 'nocheck')
+        different = [os.path.basename(one) for one, other in zip(packages, again) if read(one) != read(other)]
+        check(len(packages) == len(again) and not different, f'these differ: {different}')
+
+    with tap.case('they are hardened (blhc)'):
+        with open(f'{ROOT}/usr/src/build.log', 'w', encoding='utf-8') as file:
+            file.write(log)
+        run('blhc --all --color /usr/src/build.log || { status=$?; [ $status = 1 ] || exit $status; }')
+
+    with tap.case('lintian finds nothing'):
+        said = run('cd /usr/src/first; lintian --fail-on error,warning --profile debian --tag-display-limit 0 ./*.changes')
+        for line in said.splitlines():
+            tap.note(line)
+
+    with tap.case('they work where there is nothing but them'), tempfile.TemporaryDirectory(dir='/tmp') as folder:
+        for path in packages:
+            if '-dbgsym_' not in path:
+                shutil.copy(path, folder)
+        result = subprocess.run([f'{SOURCE}/tests/fresh/enter', DIRECTORY, SOURCE, sys.executable, '-B', os.path.abspath(__file__), SOURCE,
+                                 DIRECTORY, folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                timeout=DEADLINE_S, check=False, env={'PATH': os.environ['PATH'], 'HOME': '/'})
+        check(result.returncode == 0 and 'not ok' not in result.stdout, result.stdout[-6000:])
+    tap.finish()
+
+
+if len(sys.argv) > 3:
+    use(sys.argv[3])
+else:
+    main()
