@@ -9,8 +9,9 @@
 #
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.
-# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, upgrades from the
-# release before this one, which is built from the project's history, and crowds and joins with all repetitions.
+# --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, the suite packages there,
+# upgrades from the release before this one, which is built from the project's history, and crowds and joins with all
+# repetitions.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -30,14 +31,14 @@ for suite; do
     --vm) more_suites+=(systemd-vm) ;;
     --fresh) more_suites+=(fresh) ;;
     --release)
-      more_suites+=(systemd-vm fresh)
+      more_suites+=(systemd-vm fresh packages)
       releases=(bookworm trixie sid)
       with_previous=true
       with_long=true
       ;;
     *)
-      [[ " ${all_suites[*]} fresh " == *" $suite "* ]] ||
-        die "no suite '$suite': there are ${all_suites[*]} fresh, and --vm for systemd-vm"
+      [[ " ${all_suites[*]} fresh packages " == *" $suite "* ]] ||
+        die "no suite '$suite': there are ${all_suites[*]} fresh packages, and --vm for systemd-vm"
       suites+=("$suite")
       ;;
   esac
@@ -133,7 +134,7 @@ if has_suite systemd-vm; then
 fi
 
 fresh=
-if has_suite fresh; then
+if has_suite fresh packages; then
   "$tools/setup.sh" fresh
   fresh=$base/fresh
   for release in "${releases[@]}"; do
@@ -160,7 +161,7 @@ if "$with_aarch64"; then
     -Ddaemon=disabled -Dclient=disabled
 fi
 
-run_suites plain "${all_suites[@]}" systemd-vm fresh
+run_suites plain "${all_suites[@]}" systemd-vm fresh packages
 if "$with_long" && has_suite bus; then
   run_long_tests plain joins crowds
 fi

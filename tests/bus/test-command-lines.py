@@ -67,6 +67,7 @@ ROWS = (
     (r'^xdg-open build/demo\.html$', 'by client of the suite system', ()),
     (r'^sudo tools/test\.sh$', 'by continuous integration', ()),
     (r'^sudo tools/setup\.sh build$', 'by the suite fresh', ()),
+    (r'^sudo apt-get (build-dep \./ && dpkg-buildpackage|install \.\./)', 'by the suite packages', ()),
     (r'^meson setup build( && .*| -D\w+=true)$', 'by the suite fresh', ()),
     (r'^journalctl -u sonded ', 'where there is a journal', ()),
     (r'^sondectl top(?!.* (-n|--count|-d) )', INTERRUPTED, (0,)),

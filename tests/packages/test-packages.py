@@ -22,6 +22,7 @@ ROOT = os.environ['FRESH_ROOT']
 DEADLINE_S = 1500
 COPY = '/usr/src/sonde'  # in ROOT
 BUILDER = 'builder'
+YES = '/usr/src/apt.conf'  # what people answer
 # What belongs to those who install, and what programs of others write.
 OTHERS = re.compile(r'/(var/(lib/(dpkg|apt|systemd)|cache|log)|proc|sys|dev|tmp|run|usr/src|etc/(passwd|shadow|group|gshadow)-?$)')
 
@@ -35,10 +36,24 @@ def run(command, root=ROOT, **variables):
     return result.stdout
 
 
+def answer_yes():
+    with open(f'{ROOT}{YES}', 'w', encoding='utf-8') as file:
+        file.write('APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n')
+
+
+def read_command(pattern):
+    """What README.md says, without `sudo`."""
+    with open(f'{SOURCE}/README.md', encoding='utf-8') as file:
+        found = re.findall(f'^ +(sudo .*{pattern}.*)$', file.read(), re.M)
+    check(len(found) == 1, f'README.md has these lines with {pattern}: {found}')
+    return found[0].removeprefix('sudo ')
+
+
 def build(folder, options):
     """Packages that an ordinary user makes of the sources in @folder, without a network; and what that printed."""
+    command = read_command('dpkg-buildpackage').split(' && ')[1]
     run(f'mkdir {folder}; cp -a {COPY} {folder}/sonde; chown -R {BUILDER}: {folder}')
-    log = run(f'cd {folder}/sonde; exec unshare --net runuser -u {BUILDER} -- dpkg-buildpackage --no-sign', DEB_BUILD_OPTIONS=options)
+    log = run(f'cd {folder}/sonde; exec unshare --net runuser -u {BUILDER} -- {command}', DEB_BUILD_OPTIONS=options)
     return log, sorted(glob.glob(f'{ROOT}{folder}/*.deb'))
 
 
@@ -60,22 +75,24 @@ def find_files():
 def use(packages):
     """On the system that has the packages alone."""
     tap = Tap(4)
+    answer_yes()
     run('apt-get update -q; apt-get install -y -q --no-install-recommends systemd dbus polkitd gcc libc6-dev pkgconf libglib2.0-dev python3')
-    shutil.copytree(packages, f'{ROOT}/usr/src/packages')
+    for path in glob.glob(f'{packages}/*.deb'):
+        shutil.copy(path, f'{ROOT}/usr/src')
     # What they need of Debian's stays when they go.
-    run("cd /usr/src/packages; apt-get install -y -q --no-install-recommends $(dpkg-deb --show --showformat '${Depends},' ./*.deb | "
+    run("cd /usr/src; apt-get install -y -q --no-install-recommends $(dpkg-deb --show --showformat '${Depends},' ./*.deb | "
         "tr ',' '\\n' | sed 's/[(|].*//' | grep -v sonde)")
     before = find_files()
 
     with tap.case('they are installed together, and programs are built with the libraries'):
-        run('apt-get install -y -q --no-install-recommends /usr/src/packages/*.deb')
+        run(f'cd {COPY}; {read_command("apt-get install")}', APT_CONFIG=YES)
         run('cd /usr/share/doc/sonde/docs/examples; gcc -o /tmp/marks marks.c $(pkg-config --cflags --libs sonde-collector); '
             'gcc -o /tmp/profile-pid profile-pid.c $(pkg-config --cflags --libs sonde-client); /tmp/marks >/dev/null; '
             'python3 -c "import sonde_collector"')
 
     with tap.case('users and administrators use the service, below a real systemd, and an upgrade leaves their sessions alone'):
         result = subprocess.run([f'{SOURCE}/tests/systemd/boot', '--root', ROOT, f'{COPY}/tests/fresh/use-service', '/etc', '/var/lib/sonde',
-                                 'sh', '-c', 'dpkg --install /usr/src/packages/*.deb'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 'sh', '-c', 'dpkg --install /usr/src/*.deb'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S, check=False)
         check(result.returncode == 0, result.stdout[-4000:])
         check(os.path.isdir(f'{ROOT}/var/lib/sonde/captures'), 'there are no captures')
@@ -96,9 +113,10 @@ def use(packages):
 
 def main():
     tap = Tap(5)
+    answer_yes()
     with tap.case('an ordinary user builds them, without a network, and the tests pass'):
         run(f'apt-get update -q; apt-get install -y -q --no-install-recommends build-essential lintian blhc; '
-            f'cd {COPY}; apt-get build-dep -y -q --no-install-recommends ./; useradd --create-home {BUILDER}')
+            f'cd {COPY}; {read_command("dpkg-buildpackage").split(" && ")[0]}; useradd --create-home {BUILDER}', APT_CONFIG=YES)
         log, packages = build('/usr/src/first', '')
         check(len(packages) >= 10, f'{packages}')
 

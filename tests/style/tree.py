@@ -6,7 +6,7 @@ import re
 import sys
 
 # Folders that a checkout may have. Another one is a decision for the design, not for a commit.
-FOLDERS = {'.ci', 'base', 'client', 'daemon', 'dbus', 'docs', 'protocol', 'shared-ring', 'symbols', 'systemd',
+FOLDERS = {'.ci', 'base', 'client', 'daemon', 'dbus', 'debian', 'docs', 'protocol', 'shared-ring', 'symbols', 'systemd',
            'tests', 'tools', 'unwind'}
 
 
