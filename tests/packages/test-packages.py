@@ -32,7 +32,9 @@ def run(command, root=ROOT, **variables):
                             stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S, check=False,
                             env={'PATH': os.environ['PATH'], 'HOME': '/', 'LC_ALL': 'C.UTF-8', 'DEBIAN_FRONTEND': 'noninteractive',
                                  **variables})
-    check(result.returncode == 0, f'{command}: exit status {result.returncode}\n' + '\n'.join(result.stdout.splitlines()[-60:]))
+    lines = result.stdout.splitlines()
+    output = '\n'.join([line for line in lines[:-60] if re.search(r'(\b(ERROR|FAIL|TIMEOUT)\b|^not ok)', line)] + lines[-60:])
+    check(result.returncode == 0, f'{command}: exit status {result.returncode}\n{output}')
     return result.stdout
 
 
@@ -53,7 +55,7 @@ def build(folder, options):
     """Packages that an ordinary user makes of the sources in @folder, without a network; and what that printed."""
     command = read_command('dpkg-buildpackage').split(' && ')[1]
     run(f'mkdir {folder}; cp -a {COPY} {folder}/sonde; chown -R {BUILDER}: {folder}')
-    log = run(f'cd {folder}/sonde; exec unshare --net runuser -u {BUILDER} -- {command}', DEB_BUILD_OPTIONS=options)
+    log = run(f'cd {folder}/sonde; exec unshare --net sh -euc "ip link set lo up; exec runuser -u {BUILDER} -- {command}"', DEB_BUILD_OPTIONS=options)
     return log, sorted(glob.glob(f'{ROOT}{folder}/*.deb'))
 
 
@@ -115,7 +117,7 @@ def main():
     tap = Tap(5)
     answer_yes()
     with tap.case('an ordinary user builds them, without a network, and the tests pass'):
-        run(f'apt-get update -q; apt-get install -y -q --no-install-recommends build-essential lintian blhc; '
+        run(f'apt-get update -q; apt-get install -y -q --no-install-recommends build-essential iproute2 lintian blhc; '
             f'cd {COPY}; {read_command("dpkg-buildpackage").split(" && ")[0]}; useradd --create-home {BUILDER}', APT_CONFIG=YES)
         log, packages = build('/usr/src/first', '')
         check(len(packages) >= 10, f'{packages}')
