@@ -522,6 +522,8 @@ sonde_statistic_name (SondeStatistic statistic)
     "unwind-no-module",
     "unwind-depth-limit",
     "unwind-loop",
+    "unwind-chain-complete",
+    "unwind-chain-short",
     "kernel-only",
     "late",
     "throttled",

@@ -366,7 +366,7 @@ typedef struct
 typedef enum
 {
   SONDE_STATISTIC_LEDGER = 0, /* SONDE_N_LEDGER entries; the stream-* ones summed over all sinks */
-  SONDE_STATISTIC_UNWIND_COMPLETE = SONDE_N_LEDGER, /* samples, here and in the next seven */
+  SONDE_STATISTIC_UNWIND_COMPLETE = SONDE_N_LEDGER, /* samples, here and in the next nine */
   SONDE_STATISTIC_UNWIND_TRUNCATED_DUMP,            /* cut at the dump's size */
   SONDE_STATISTIC_UNWIND_TRUNCATED_PAGE,            /* cut at a page the program never touched */
   SONDE_STATISTIC_UNWIND_NO_CFI,
@@ -374,6 +374,8 @@ typedef enum
   SONDE_STATISTIC_UNWIND_NO_MODULE,
   SONDE_STATISTIC_UNWIND_DEPTH_LIMIT,
   SONDE_STATISTIC_UNWIND_LOOP,
+  SONDE_STATISTIC_UNWIND_CHAIN_COMPLETE, /* above the copy by frame pointers, to the outermost */
+  SONDE_STATISTIC_UNWIND_CHAIN_SHORT,    /* the same, but not so far */
   SONDE_STATISTIC_KERNEL_ONLY,   /* samples without a user part (kernel threads) */
   SONDE_STATISTIC_LATE,          /* records older than the reorder window; used all the same */
   SONDE_STATISTIC_THROTTLED,     /* THROTTLE records */

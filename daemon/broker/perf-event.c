@@ -151,9 +151,12 @@ use_event (SondePerfPlan *self, SondeEventChoice event, const SondeAsked *asked)
 static void
 set_stack (struct perf_event_attr *attr, const SondeAsked *asked)
 {
-  gboolean by_kernel = asked->unwind == SONDE_UNWIND_FRAME_POINTER;
+  gboolean by_copy = asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_LIBDWFL;
+  /* Above a copy that is too short, frame pointers may go on. libdwfl is not told of them. */
+  gboolean by_kernel
+      = asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_FRAME_POINTER;
 
-  if (asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_LIBDWFL)
+  if (by_copy)
     {
       attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
       attr->sample_regs_user = REGS_MASK;

@@ -496,6 +496,39 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
   g_assert_cmpstr (summary->last_name, ==, "[depth limit]");
 }
 
+/* Other marks begin other parts, which are not the program's. */
+static void
+takes_the_program_s_part_of_a_chain (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  const SondeMessageSetup setup
+      = { .asked.unwind = SONDE_UNWIND_FRAME_POINTER, .asked.max_depth = 4 };
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
+  uint64_t chain[] = { 7, (uint64_t) PERF_CONTEXT_USER, 1, 2, (uint64_t) PERF_CONTEXT_GUEST_USER,
+                       3, (uint64_t) PERF_CONTEXT_USER };
+  SondePerfRecord record = { .type = SONDE_PERF_RECORD_SAMPLE,
+                             .pid = PID,
+                             .tid = PID,
+                             .sample = { .mode = SONDE_PERF_RECORD_MODE_USER,
+                                         .ip = 9,
+                                         .chain = chain,
+                                         .n_chain = G_N_ELEMENTS (chain) } };
+
+  for (guint i = 0; i < 3; i++)
+    sonde_tally_sample_read (&fixture->base.tally);
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
+  record.sample.n_chain = 2; /* a mark and nothing behind it */
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
+  record.sample.n_chain = 1; /* no mark */
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 3);
+  g_assert_cmpuint (summary->n_addrs, ==, 2);
+  g_assert_cmpuint (summary->addrs[1], ==, 9);
+}
+
 #define ADD(name, function)                                                                        \
   g_test_add ("/recorder/" name, Fixture, NULL, set_up, function, tear_down)
 
@@ -504,6 +537,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("counts-a-sample-that-fits-no-frame", counts_a_sample_that_fits_no_frame);
+  ADD ("takes-the-program-s-part-of-a-chain", takes_the_program_s_part_of_a_chain);
   ADD ("takes-no-sink-when-it-is-finished", takes_no_sink_when_it_is_finished);
   ADD ("warns-of-losses-once", warns_of_losses_once);
   ADD ("tells-of-events-that-the-kernel-held-back", tells_of_events_that_the_kernel_held_back);

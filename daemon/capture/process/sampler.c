@@ -122,16 +122,35 @@ end_marker (SondeUnwindEnd end)
       return "[unwind error]";
     case SONDE_UNWIND_END_DEPTH_LIMIT:
       return "[depth limit]";
+    case SONDE_UNWIND_END_CHAIN_SHORT:
+      return "[frame pointers end]";
     case SONDE_UNWIND_END_COMPLETE:
+    case SONDE_UNWIND_END_CHAIN_COMPLETE:
     case SONDE_N_UNWIND_ENDS:
     default:
       return NULL;
     }
 }
 
-_Static_assert(SONDE_STATISTIC_UNWIND_LOOP - SONDE_STATISTIC_UNWIND_COMPLETE
-                   == SONDE_UNWIND_END_LOOP - SONDE_UNWIND_END_COMPLETE,
+_Static_assert(SONDE_STATISTIC_UNWIND_CHAIN_SHORT - SONDE_STATISTIC_UNWIND_COMPLETE
+                   == SONDE_N_UNWIND_ENDS - 1,
                "statistics are in the order of SondeUnwindEnd");
+
+/* The addresses of the kernel's chain that belong to the program: up to the next mark. */
+static const uint64_t *
+user_chain (const SondePerfRecordSample *sample, size_t *n_chain)
+{
+  size_t begin = 0;
+  size_t end;
+
+  while (begin < sample->n_chain && sample->chain[begin] != (uint64_t) PERF_CONTEXT_USER)
+    begin++;
+  begin = MIN (begin + 1, sample->n_chain);
+  for (end = begin; end < sample->n_chain && sample->chain[end] < (uint64_t) PERF_CONTEXT_MAX;)
+    end++;
+  *n_chain = end - begin;
+  return sample->chain + begin;
+}
 
 static size_t
 user_stack (SondeSampler *self,
@@ -149,9 +168,9 @@ user_stack (SondeSampler *self,
     .stack = sample->stack,
     .stack_size_bytes = sample->stack_size_bytes,
     .dump_size_bytes = sample->dump_size_bytes,
+    .chain = user_chain (sample, &state.n_chain),
   };
   SondeUnwindEnd end = SONDE_UNWIND_END_COMPLETE;
-  gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
   self->time_ns = record->time_ns;
@@ -167,18 +186,10 @@ user_stack (SondeSampler *self,
         }
       break;
     case SONDE_UNWIND_FRAME_POINTER:
-      /* the user part of the kernel's own chain */
-      for (size_t i = 0; i < sample->n_chain && end != SONDE_UNWIND_END_DEPTH_LIMIT; i++)
-        {
-          uint64_t address = sample->chain[i];
-
-          if (address >= (uint64_t) PERF_CONTEXT_MAX)
-            in_user = address == (uint64_t) PERF_CONTEXT_USER;
-          else if (in_user && n_addrs == self->max_depth)
-            end = SONDE_UNWIND_END_DEPTH_LIMIT;
-          else if (in_user)
-            addrs[n_addrs++] = address;
-        }
+      n_addrs = MIN (state.n_chain, self->max_depth);
+      memcpy (addrs, state.chain, n_addrs * sizeof *addrs);
+      if (n_addrs < state.n_chain)
+        end = SONDE_UNWIND_END_DEPTH_LIMIT;
       sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_DEPTH_LIMIT,
                        end == SONDE_UNWIND_END_DEPTH_LIMIT);
       break;
