@@ -47,9 +47,9 @@ typedef struct
 /* What stood above a return address wherever it was near the end of a whole stack. */
 typedef struct
 {
-  uint64_t serial; /* of the process, as in PcPlace */
-  uint64_t address;
-  uint64_t above[N_ABOVE];
+  uint64_t generation; /* of the process, whose serial may change with each piece of made code */
+  uint64_t addresses[1 + N_ABOVE]; /* the first is that one */
+  uint32_t modules[1 + N_ABOVE];   /* in which they were */
   uint8_t n_above;
   bool differs; /* from stack to stack: it says nothing */
 } OuterFrames;
@@ -64,7 +64,7 @@ typedef struct
   SondeUnwinder base;
   SondeProcessTable *processes;
   SondeRuleCache *cache;
-  OuterFrames outer[1 << OUTER_BITS]; /* by address and serial */
+  OuterFrames outer[1 << OUTER_BITS]; /* by address and generation */
   Layout native;
   Layout i386;
   PcPlace recent[N_RECENT]; /* by address and serial */
@@ -516,7 +516,7 @@ find_in_chain (CfiWalk *self, const SondeUserState *state, size_t *index)
           || !sonde_stack_copy_read (&self->stack, fp + word_bytes, word_bytes, &return_address))
         {
           *index = i;
-          return fp == last && fp - self->stack.address < SONDE_STACK_COPY_MAX_BYTES;
+          return fp == last;
         }
       if (next <= fp
           || sonde_arch_strip_pac (self->arch, return_address)
@@ -527,11 +527,22 @@ find_in_chain (CfiWalk *self, const SondeUserState *state, size_t *index)
 }
 
 static OuterFrames *
-find_outer (CfiWalk *self, uint64_t address)
+find_outer (CfiWalk *self, uint64_t generation, uint64_t address)
 {
-  uint64_t hash = (address ^ self->serial << 32) * UINT64_C (0x9E3779B97F4A7C15);
+  uint64_t hash = (address ^ generation << 32) * UINT64_C (0x9E3779B97F4A7C15);
 
   return &self->unwinder->outer[hash >> (64 - OUTER_BITS)];
+}
+
+static bool
+find_module_id (CfiWalk *self, uint64_t return_address, uint32_t *id)
+{
+  PcPlace place;
+
+  if (look_up_place (self, return_address - 1, &place) == NULL)
+    return false;
+  *id = sonde_module_id (place.module);
+  return true;
 }
 
 /* What calls main() and the functions of threads has no frame pointer in most C libraries, but one
@@ -539,32 +550,39 @@ find_outer (CfiWalk *self, uint64_t address)
 static void
 learn_outer (CfiWalk *self, const uint64_t *addrs, size_t n_addrs)
 {
+  uint64_t generation = sonde_process_generation (self->process);
+
   for (uint8_t n = 1; n <= N_ABOVE && n + 2u <= n_addrs; n++)
     {
-      const uint64_t *below = &addrs[n_addrs - 1 - n];
-      OuterFrames *outer = find_outer (self, *below);
-      size_t size_bytes = n * sizeof *outer->above;
+      const uint64_t *last = &addrs[n_addrs - 1 - n];
+      OuterFrames *outer = find_outer (self, generation, *last);
+      size_t size_bytes = (1u + n) * sizeof *last;
+      bool known = outer->generation == generation && outer->addresses[0] == *last;
 
-      if (outer->serial != self->serial || outer->address != *below)
-        {
-          *outer = (OuterFrames){ .serial = self->serial, .address = *below, .n_above = n };
-          memcpy (outer->above, below + 1, size_bytes);
-        }
-      else if (outer->n_above != n || memcmp (outer->above, below + 1, size_bytes) != 0)
-        outer->differs = true;
+      if (known && outer->n_above == n && memcmp (outer->addresses, last, size_bytes) == 0)
+        continue;
+      *outer = (OuterFrames){ .generation = generation, .n_above = n, .differs = known };
+      memcpy (outer->addresses, last, size_bytes);
+      for (uint8_t i = 0; i <= n; i++)
+        outer->differs |= !find_module_id (self, last[i], &outer->modules[i]);
     }
 }
 
 static bool
 add_outer (CfiWalk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
 {
+  uint64_t generation = sonde_process_generation (self->process);
   uint64_t address = addrs[*n_addrs - 1];
-  const OuterFrames *outer = find_outer (self, address);
+  const OuterFrames *outer = find_outer (self, generation, address);
+  uint32_t id;
 
-  if (outer->serial != self->serial || outer->address != address || outer->differs
+  if (outer->generation != generation || outer->addresses[0] != address || outer->differs
       || outer->n_above > max_addrs - *n_addrs)
     return false;
-  memcpy (addrs + *n_addrs, outer->above, outer->n_above * sizeof *addrs);
+  for (uint8_t i = 0; i <= outer->n_above; i++)
+    if (!find_module_id (self, outer->addresses[i], &id) || id != outer->modules[i])
+      return false;
+  memcpy (addrs + *n_addrs, outer->addresses + 1, outer->n_above * sizeof *addrs);
   *n_addrs += outer->n_above;
   return true;
 }
@@ -579,12 +597,14 @@ follow_chain (CfiWalk *self,
               size_t max_addrs,
               size_t *n_addrs)
 {
-  Link link = LINK_NONE;
+  /* Where a rule led nowhere the stack may go on elsewhere: SBCL runs Lisp on one of its own. */
+  Link link = end == SONDE_UNWIND_END_BAD_CFI || end == SONDE_UNWIND_END_LOOP ? LINK_FOLLOWED
+                                                                              : find_link (self);
   size_t i;
 
   if (!find_in_chain (self, state, &i))
     return end;
-  for (link = find_link (self); link == LINK_FOLLOWED && i < state->n_chain; i++)
+  for (; link == LINK_FOLLOWED && i < state->n_chain; i++)
     {
       uint64_t address = sonde_arch_strip_pac (self->arch, state->chain[i]);
 
@@ -700,7 +720,7 @@ walk (
         walk_plainly (self, addrs, max_addrs, n_addrs);
       self->callee = *n_addrs >= 2 ? addrs[*n_addrs - 2] : 0;
       result = step (self, *n_addrs == 1);
-      if ((result == SONDE_STEP_RAN_OUT || result == SONDE_STEP_NO_RULE) && state->n_chain > 0
+      if (result != SONDE_STEP_OK && result != SONDE_STEP_END && state->n_chain > 0
           && !self->needs_all)
         return follow_chain (self, state, end_of_step (self, state, result), addrs, max_addrs,
                              n_addrs);

@@ -684,7 +684,8 @@ test_other_word_size (Fixture *f, gconstpointer data)
 #define WITH_FP_2  (BASE + FAKE_ELF_TEXT + 0x20)
 #define WITHOUT_FP (BASE + FAKE_ELF_TEXT + 0x110)
 #define OUTERMOST  (BASE + FAKE_ELF_TEXT + 0x210)
-#define NO_RULE    (BASE + FAKE_ELF_TEXT + 0x310)
+#define BROKEN     (BASE + FAKE_ELF_TEXT + 0x310)
+#define NO_RULE    (BASE + FAKE_ELF_TEXT + 0x410)
 #define NOWHERE    (BASE + 2 * FAKE_ELF_SIZE)
 #define IN_KERNEL  UINT64_C (0xffffffff81000000)
 #define MARK       ((uint64_t) PERF_CONTEXT_KERNEL)
@@ -694,6 +695,7 @@ test_other_word_size (Fixture *f, gconstpointer data)
 static void
 set_up_chain (Fixture *f)
 {
+  static const guint8 broken[] = { 0x0c, DWARF_SP, 0, 0x80 | DWARF_RA, 1 };
   static const guint8 by_fp[] = { 0x0c, DWARF_FP, 16, 0x80 | DWARF_RA, 1, 0x80 | DWARF_FP, 2 };
   g_autoptr (GByteArray) cfi = g_byte_array_new ();
   g_autoptr (GByteArray) file = NULL;
@@ -704,6 +706,7 @@ set_up_chain (Fixture *f)
   fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x100, 0x100, plain_rules, sizeof plain_rules);
   fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x200, 0x100, undefined_rules,
                     sizeof undefined_rules);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x300, 0x100, broken, sizeof broken);
   file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
   g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
                    ==, 0);
@@ -789,6 +792,17 @@ test_chain_refused (Fixture *f, gconstpointer data)
   set_stack (f, (uint64_t[]){ WITHOUT_FP, WITHOUT_FP }, 2);
   f->state.chain = ADDRESSES (WITHOUT_FP, WITH_FP, OUTERMOST);
   assert_end (f, "truncated-dump", 3);
+}
+
+/* Wrong rules lead nowhere, but a frame pointer does, to another stack. */
+static void
+test_chain_elsewhere (Fixture *f, gconstpointer data)
+{
+  set_up_chain (f);
+  set_stack (f, (uint64_t[]){ 1, 2, SP + (UINT64_C (1) << 36), BROKEN }, 4);
+  assert_chain (f, CHAIN (WITH_FP, BROKEN, WITH_FP, OUTERMOST), "chain-complete", 4);
+  assert_chain (f, CHAIN (WITH_FP, BROKEN, BROKEN, OUTERMOST), "chain-short", 3); /* but once */
+  assert_chain (f, CHAIN (WITH_FP, BROKEN, NOWHERE), "loop", 2);
 }
 
 static void
@@ -886,6 +900,7 @@ main (int argc, char **argv)
   ADD_OURS ("follows-a-chain-above-the-copy", test_chain);
   ADD_OURS ("says-where-a-chain-ends", test_chain_short);
   ADD_OURS ("follows-no-chain-that-does-not-fit", test_chain_refused);
+  ADD_OURS ("follows-a-chain-to-another-stack", test_chain_elsewhere);
   ADD_OURS ("follows-a-chain-to-the-depth-limit", test_chain_depth);
   ADD_OURS ("knows-the-outer-frames-of-whole-stacks", test_chain_outer_frames);
 #ifdef __x86_64__
