@@ -603,7 +603,7 @@ follow_chain (CfiWalk *self,
   size_t i;
 
   if (!find_in_chain (self, state, &i))
-    return end;
+    link = LINK_NONE;
   for (; link == LINK_FOLLOWED && i < state->n_chain; i++)
     {
       uint64_t address = sonde_arch_strip_pac (self->arch, state->chain[i]);
@@ -619,7 +619,8 @@ follow_chain (CfiWalk *self,
       end = SONDE_UNWIND_END_CHAIN_SHORT;
       link = find_link (self);
     }
-  if (end != SONDE_UNWIND_END_CHAIN_SHORT)
+  if (end != SONDE_UNWIND_END_CHAIN_SHORT && end != SONDE_UNWIND_END_TRUNCATED_DUMP
+      && end != SONDE_UNWIND_END_TRUNCATED_PAGE)
     return end;
   return link == LINK_OUTERMOST || add_outer (self, addrs, max_addrs, n_addrs)
              ? SONDE_UNWIND_END_CHAIN_COMPLETE

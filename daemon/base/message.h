@@ -129,6 +129,7 @@ enum
   SONDE_SPEC_KERNEL_TIME = 1 << 0, /* they see kernel time (else the kernel refused: user only) */
   SONDE_SPEC_USER_STACK = 1 << 1,  /* samples carry registers and stack */
   SONDE_SPEC_CALLCHAIN = 1 << 2,   /* samples carry the kernel's callchain */
+  SONDE_SPEC_DEFERRED = 1 << 3,    /* its user part comes in a record of its own, later */
 };
 
 /* The frozen request, and what has become of it. */
@@ -376,7 +377,7 @@ typedef enum
   SONDE_STATISTIC_UNWIND_LOOP,
   SONDE_STATISTIC_UNWIND_CHAIN_COMPLETE, /* above the copy by frame pointers, to the outermost */
   SONDE_STATISTIC_UNWIND_CHAIN_SHORT,    /* the same, but not so far */
-  SONDE_STATISTIC_KERNEL_ONLY,   /* samples without a user part (kernel threads) */
+  SONDE_STATISTIC_KERNEL_ONLY,           /* samples without a user part (kernel threads) */
   SONDE_STATISTIC_LATE,          /* records older than the reorder window; used all the same */
   SONDE_STATISTIC_THROTTLED,     /* THROTTLE records */
   SONDE_STATISTIC_DUPLICATE,     /* samples of a task that two events watch; one of each two goes */

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "2c3bc5051c06cbce3072d4bab0b15317b6c9be2df519856cd0fb23ef490d3cf8"
+#define DIGEST  "60df51986dc72751e0c178cc5edecd50a7bce0f58fed8f170e2f6db0dc115fec"
 
 typedef struct
 {
@@ -385,6 +385,7 @@ static const struct
   VALUE (SONDE_SPEC_KERNEL_TIME),
   VALUE (SONDE_SPEC_USER_STACK),
   VALUE (SONDE_SPEC_CALLCHAIN),
+  VALUE (SONDE_SPEC_DEFERRED),
   VALUE (SONDE_DOCUMENT_KALLSYMS),
   VALUE (SONDE_DOCUMENT_CPUINFO),
   VALUE (SONDE_DOCUMENT_MOUNTS),

@@ -208,6 +208,7 @@ test_probe (void)
     }
   g_assert_cmpint ((sonde_perf_plan_flags (&plan) & SONDE_SPEC_CALLCHAIN) != 0, ==,
                    (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN) != 0);
+  g_assert_cmpint ((sonde_perf_plan_flags (&plan) & SONDE_SPEC_DEFERRED) != 0, ==, plan.defers);
   g_assert_cmpint ((sonde_perf_plan_flags (&plan) & SONDE_SPEC_KERNEL_TIME) == 0, ==,
                    plan.samples.exclude_kernel);
 }

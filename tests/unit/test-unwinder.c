@@ -835,6 +835,10 @@ test_chain_outer_frames (Fixture *f, gconstpointer data)
   assert_chain (f, cut, 4, "chain-complete", 6);
   g_assert_cmphex (f->addrs[4], ==, WITHOUT_FP + 1);
   g_assert_cmphex (f->addrs[5], ==, OUTERMOST);
+  f->regs[SLOT_PC] = WITHOUT_FP; /* the copy ends just there */
+  set_stack (f, (uint64_t[]){ WITHOUT_FP }, 1);
+  assert_end (f, "chain-complete", 4);
+  g_assert_cmphex (f->addrs[3], ==, OUTERMOST);
   f->regs[SLOT_PC] = WITHOUT_FP;
   set_stack (f, (uint64_t[]){ WITHOUT_FP, WITHOUT_FP + 2, OUTERMOST }, 3);
   assert_end (f, "complete", 4);
