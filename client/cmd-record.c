@@ -55,6 +55,8 @@ static const struct
   const char *advice; /* NULL: none */
 } cuts[] = {
   { "unwind-truncated-dump", "were cut at the copied stack", "raise --stack-size" },
+  { "unwind-chain-short", "end above the copied stack, where frame pointers do",
+    "raise --stack-size" },
   { "unwind-depth-limit", "were cut at the depth limit", "raise --max-depth" },
   { "unwind-truncated-page", "were cut at a page of stack that was not there", NULL },
   { "unwind-no-cfi", "end in code without unwind data", NULL },

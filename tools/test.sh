@@ -10,8 +10,8 @@
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.
 # --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, the suite packages there,
-# upgrades from the release before this one, which is built from the project's history, and crowds and joins with all
-# repetitions.
+# upgrades from the release before this one, which is built from the project's history, crowds and joins with all
+# repetitions, and the corpus of programs with all compilers and interpreters.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -163,7 +163,8 @@ fi
 
 run_suites plain "${all_suites[@]}" systemd-vm fresh packages
 if "$with_long" && has_suite bus; then
-  run_long_tests plain joins crowds
+  "$tools/setup.sh" corpus
+  run_long_tests plain joins crowds corpus
 fi
 run_suites sanitize unit fuzz bus system
 if "$with_long"; then

@@ -2,6 +2,7 @@
 /* Evaluates call frame information within bounds, with one rule cache for all processes. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "unwind/go-functions.h"
 #include "unwind/plain-frame.h"
@@ -40,11 +41,30 @@ typedef struct
   uint8_t slots[SONDE_N_DWARF_REGISTERS]; /* where each of them is in a sample, or 0 */
 } Layout;
 
+#define N_ABOVE                                                                                    \
+  2 /* glibc has two frames above the one that calls main(), and one above a thread's */
+
+/* What stood above a return address wherever it was near the end of a whole stack. */
+typedef struct
+{
+  uint64_t generation; /* of the process, whose serial may change with each piece of made code */
+  uint64_t addresses[1 + N_ABOVE]; /* the first is that one */
+  uint32_t modules[1 + N_ABOVE];   /* in which they were */
+  uint8_t n_above;
+  bool differs; /* from stack to stack: it says nothing */
+} OuterFrames;
+
+enum
+{
+  OUTER_BITS = 5,
+};
+
 typedef struct
 {
   SondeUnwinder base;
   SondeProcessTable *processes;
   SondeRuleCache *cache;
+  OuterFrames outer[1 << OUTER_BITS]; /* by address and generation */
   Layout native;
   Layout i386;
   PcPlace recent[N_RECENT]; /* by address and serial */
@@ -414,6 +434,199 @@ end_of_step (const CfiWalk *self, const SondeUserState *state, SondeStep step)
     }
 }
 
+/* --- above the copy --- */
+
+/* The caller's frame pointer lies where that of the function of @rule points, and the return
+ * address above it. */
+static bool
+is_by_frame_pointer (const SondeRule *rule, const SondeArchRegisters *registers)
+{
+  return rule->kind == SONDE_RULE_REGISTER && rule->flags == 0
+         && rule->cfa_register == registers->fp && (rule->saved_mask & 1) != 0
+         && registers->saved[0] == registers->fp
+         && rule->cfa_offset + rule->saved_offset[0] * registers->word_bytes == 0
+         && rule->ra_place == rule->saved_offset[0] + 1;
+}
+
+/* Go's functions have a frame pointer, though their rules do without; only a frame of nothing has
+ * none. */
+static bool
+is_of_go (const CfiWalk *self, const SondeRule *rule, uint64_t vaddr)
+{
+  uint64_t begin, end;
+
+  return self->arch == SONDE_ARCH_X86_64 && rule->kind == SONDE_RULE_REGISTER
+         && rule->saved_mask == 1 && rule->saved_offset[0] == -2 && rule->ra_place == -1
+         && sonde_go_functions_range (sonde_module_go_functions (self->place->module), vaddr,
+                                      &begin, &end);
+}
+
+typedef enum
+{
+  LINK_NONE,      /* nobody knows what frame pointer it left to its caller */
+  LINK_FOLLOWED,  /* the next address of the chain is its return address */
+  LINK_OUTERMOST, /* it has no caller */
+} Link;
+
+/* Code without rules is believed to keep the frame pointer, as in step_by_frame_pointer(). */
+static Link
+find_link (CfiWalk *self)
+{
+  uint64_t address = self->frame.exact_pc ? self->frame.pc : self->frame.pc - 1;
+  const SondeRule *rule;
+  SondeRule decoded;
+  uint64_t vaddr;
+  uint64_t begin;
+
+  if (!find_place (self, address))
+    return is_trampoline (self, address, &begin) ? LINK_NONE : LINK_FOLLOWED;
+  vaddr = address - self->place->bias;
+  rule = get_rule (self, address, &decoded);
+  if (rule->kind == SONDE_RULE_END || (rule->kind == SONDE_RULE_JOINT && !self->frame.exact_pc)
+      || (rule->kind == SONDE_RULE_NONE && sonde_module_is_entry (self->place->module, vaddr)))
+    return LINK_OUTERMOST;
+  return rule->kind == SONDE_RULE_NONE
+                 || is_by_frame_pointer (rule, sonde_arch_registers (self->arch))
+                 || is_of_go (self, rule, vaddr)
+             ? LINK_FOLLOWED
+             : LINK_NONE;
+}
+
+/* Which address of the kernel's chain is the return address of the last frame: @index. The kernel's
+ * way through the copy is gone again. Where it leaves the copy, its frame pointer has to be that of
+ * the frame that the walk got to: in a recursion addresses alone say nothing. */
+static bool
+find_in_chain (CfiWalk *self, const SondeUserState *state, size_t *index)
+{
+  const SondeArchRegisters *registers = sonde_arch_registers (self->arch);
+  const unsigned word_bytes = registers->word_bytes;
+  const uint64_t mask = self->arch == SONDE_ARCH_I386 ? UINT32_MAX : UINT64_MAX;
+  uint64_t last, next, return_address;
+  uint64_t fp = state->regs[self->layout->slots[registers->fp]] & mask;
+
+  if ((self->layout->registers >> registers->fp & 1) == 0 || state->n_chain < 2
+      || state->chain[0] != (state->regs[self->layout->pc_slot] & mask)
+      || !sonde_cfi_registers_get (&self->frame.registers, registers->fp, &last))
+    return false;
+  for (size_t i = 1; i < state->n_chain; i++, fp = next)
+    {
+      if (fp % word_bytes != 0 || fp < self->stack.address)
+        return false;
+      if (!sonde_stack_copy_read (&self->stack, fp, word_bytes, &next)
+          || !sonde_stack_copy_read (&self->stack, fp + word_bytes, word_bytes, &return_address))
+        {
+          *index = i;
+          return fp == last;
+        }
+      if (next <= fp
+          || sonde_arch_strip_pac (self->arch, return_address)
+                 != sonde_arch_strip_pac (self->arch, state->chain[i]))
+        return false;
+    }
+  return false;
+}
+
+static OuterFrames *
+find_outer (CfiWalk *self, uint64_t generation, uint64_t address)
+{
+  uint64_t hash = (address ^ generation << 32) * UINT64_C (0x9E3779B97F4A7C15);
+
+  return &self->unwinder->outer[hash >> (64 - OUTER_BITS)];
+}
+
+static bool
+find_module_id (CfiWalk *self, uint64_t return_address, uint32_t *id)
+{
+  PcPlace place;
+
+  if (look_up_place (self, return_address - 1, &place) == NULL)
+    return false;
+  *id = sonde_module_id (place.module);
+  return true;
+}
+
+/* What calls main() and the functions of threads has no frame pointer in most C libraries, but one
+ * caller. */
+static void
+learn_outer (CfiWalk *self, const uint64_t *addrs, size_t n_addrs)
+{
+  uint64_t generation = sonde_process_generation (self->process);
+
+  for (uint8_t n = 1; n <= N_ABOVE && n + 2u <= n_addrs; n++)
+    {
+      const uint64_t *last = &addrs[n_addrs - 1 - n];
+      OuterFrames *outer = find_outer (self, generation, *last);
+      size_t size_bytes = (1u + n) * sizeof *last;
+      bool known = outer->generation == generation && outer->addresses[0] == *last;
+
+      if (known && outer->n_above == n && memcmp (outer->addresses, last, size_bytes) == 0)
+        continue;
+      *outer = (OuterFrames){ .generation = generation, .n_above = n, .differs = known };
+      memcpy (outer->addresses, last, size_bytes);
+      for (uint8_t i = 0; i <= n; i++)
+        outer->differs |= !find_module_id (self, last[i], &outer->modules[i]);
+    }
+}
+
+static bool
+add_outer (CfiWalk *self, uint64_t *addrs, size_t max_addrs, size_t *n_addrs)
+{
+  uint64_t generation = sonde_process_generation (self->process);
+  uint64_t address = addrs[*n_addrs - 1];
+  const OuterFrames *outer = find_outer (self, generation, address);
+  uint32_t id;
+
+  if (outer->generation != generation || outer->addresses[0] != address || outer->differs
+      || outer->n_above > max_addrs - *n_addrs)
+    return false;
+  for (uint8_t i = 0; i <= outer->n_above; i++)
+    if (!find_module_id (self, outer->addresses[i], &id) || id != outer->modules[i])
+      return false;
+  memcpy (addrs + *n_addrs, outer->addresses + 1, outer->n_above * sizeof *addrs);
+  *n_addrs += outer->n_above;
+  return true;
+}
+
+/* Goes on above the copy by the kernel's chain, as long as each function in it is known to keep its
+ * frame pointer: others' callers are missing in it, and what comes then may be anything. */
+static SondeUnwindEnd
+follow_chain (CfiWalk *self,
+              const SondeUserState *state,
+              SondeUnwindEnd end,
+              uint64_t *addrs,
+              size_t max_addrs,
+              size_t *n_addrs)
+{
+  /* Where a rule led nowhere the stack may go on elsewhere: SBCL runs Lisp on one of its own. */
+  Link link = end == SONDE_UNWIND_END_BAD_CFI || end == SONDE_UNWIND_END_LOOP ? LINK_FOLLOWED
+                                                                              : find_link (self);
+  size_t i;
+
+  if (!find_in_chain (self, state, &i))
+    link = LINK_NONE;
+  for (; link == LINK_FOLLOWED && i < state->n_chain; i++)
+    {
+      uint64_t address = sonde_arch_strip_pac (self->arch, state->chain[i]);
+
+      if (sonde_process_find_mapping (self->unwinder->processes, self->process, address - 1)
+          == NULL)
+        break;
+      if (*n_addrs == max_addrs)
+        return SONDE_UNWIND_END_DEPTH_LIMIT;
+      addrs[(*n_addrs)++] = address;
+      self->frame.pc = address;
+      self->frame.exact_pc = false;
+      end = SONDE_UNWIND_END_CHAIN_SHORT;
+      link = find_link (self);
+    }
+  if (end != SONDE_UNWIND_END_CHAIN_SHORT && end != SONDE_UNWIND_END_TRUNCATED_DUMP
+      && end != SONDE_UNWIND_END_TRUNCATED_PAGE)
+    return end;
+  return link == LINK_OUTERMOST || add_outer (self, addrs, max_addrs, n_addrs)
+             ? SONDE_UNWIND_END_CHAIN_COMPLETE
+             : end;
+}
+
 /* All samples of a session have the same registers: where they are is worked out once. */
 static void
 learn_registers (Layout *self, SondeArch arch, uint64_t regs_mask)
@@ -508,6 +721,12 @@ walk (
         walk_plainly (self, addrs, max_addrs, n_addrs);
       self->callee = *n_addrs >= 2 ? addrs[*n_addrs - 2] : 0;
       result = step (self, *n_addrs == 1);
+      if (result != SONDE_STEP_OK && result != SONDE_STEP_END && state->n_chain > 0
+          && !self->needs_all)
+        return follow_chain (self, state, end_of_step (self, state, result), addrs, max_addrs,
+                             n_addrs);
+      if (result == SONDE_STEP_END && state->n_chain > 0 && find_link (self) == LINK_OUTERMOST)
+        learn_outer (self, addrs, *n_addrs);
       if (result != SONDE_STEP_OK)
         return end_of_step (self, state, result);
       if (*n_addrs == max_addrs)

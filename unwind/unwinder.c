@@ -50,6 +50,8 @@ sonde_unwind_end_name (SondeUnwindEnd end)
     [SONDE_UNWIND_END_NO_MODULE] = "no-module",
     [SONDE_UNWIND_END_DEPTH_LIMIT] = "depth-limit",
     [SONDE_UNWIND_END_LOOP] = "loop",
+    [SONDE_UNWIND_END_CHAIN_COMPLETE] = "chain-complete",
+    [SONDE_UNWIND_END_CHAIN_SHORT] = "chain-short",
   };
 
   return (unsigned) end < SONDE_N_UNWIND_ENDS ? names[end] : "unknown";

@@ -18,7 +18,10 @@ typedef enum
   SONDE_UNWIND_END_BAD_CFI,        /* rules that make no sense, wild reads, no progress possible */
   SONDE_UNWIND_END_NO_MODULE,      /* pc in no mapping, or its file could not be had */
   SONDE_UNWIND_END_DEPTH_LIMIT,
-  SONDE_UNWIND_END_LOOP, /* the CFA did not rise */
+  SONDE_UNWIND_END_LOOP,           /* the CFA did not rise */
+  SONDE_UNWIND_END_CHAIN_COMPLETE, /* outermost frame reached by the kernel's chain, above the copy
+                                    */
+  SONDE_UNWIND_END_CHAIN_SHORT,    /* followed above the copy, to code without frame pointer */
   SONDE_N_UNWIND_ENDS,
 } SondeUnwindEnd;
 
@@ -35,6 +38,8 @@ typedef struct
   const uint8_t *stack;    /* from the stack pointer upwards; 8-aligned */
   size_t stack_size_bytes; /* valid bytes (dyn_size) */
   size_t dump_size_bytes;  /* bytes asked for (size) */
+  const uint64_t *chain;   /* of the kernel, by frame pointers: the pc, then return addresses */
+  size_t n_chain;          /* 0: there is none */
 } SondeUserState;
 
 /* The registers an unwinder wants in perf_event_attr.sample_regs_user on this architecture. */

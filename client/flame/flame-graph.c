@@ -86,9 +86,13 @@ take_function (Builder *self,
                guint64 weight_of_line)
 {
   /* why a stack does not reach its outermost frame; docs/protocol.md has the names */
-  static const char *const incomplete[]
-      = { "[stack truncated]", "[no unwind data]", "[unwind error]",
-          "[depth limit]",     SONDE_TRUNCATED,    NULL };
+  static const char *const incomplete[] = { "[stack truncated]",
+                                            "[frame pointers end]",
+                                            "[no unwind data]",
+                                            "[unwind error]",
+                                            "[depth limit]",
+                                            SONDE_TRUNCATED,
+                                            NULL };
   SondeFlameKind kind = SONDE_FLAME_USER;
   SondeFlameFunction *taken;
   guint64 *weight;

@@ -12,6 +12,7 @@ static const struct
   const char *text;
 } ends[] = {
   { "[stack truncated]", "end at the copied part of the stack (record --stack-size)" },
+  { "[frame pointers end]", "end where frame pointers do (record --stack-size)" },
   { "[depth limit]", "end at the depth limit (record --max-depth)" },
   { "[no unwind data]", "end in code without unwind data" },
   { "[unwind error]", "end in an unwind error" },

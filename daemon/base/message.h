@@ -129,6 +129,7 @@ enum
   SONDE_SPEC_KERNEL_TIME = 1 << 0, /* they see kernel time (else the kernel refused: user only) */
   SONDE_SPEC_USER_STACK = 1 << 1,  /* samples carry registers and stack */
   SONDE_SPEC_CALLCHAIN = 1 << 2,   /* samples carry the kernel's callchain */
+  SONDE_SPEC_DEFERRED = 1 << 3,    /* its user part comes in a record of its own, later */
 };
 
 /* The frozen request, and what has become of it. */
@@ -366,7 +367,7 @@ typedef struct
 typedef enum
 {
   SONDE_STATISTIC_LEDGER = 0, /* SONDE_N_LEDGER entries; the stream-* ones summed over all sinks */
-  SONDE_STATISTIC_UNWIND_COMPLETE = SONDE_N_LEDGER, /* samples, here and in the next seven */
+  SONDE_STATISTIC_UNWIND_COMPLETE = SONDE_N_LEDGER, /* samples, here and in the next nine */
   SONDE_STATISTIC_UNWIND_TRUNCATED_DUMP,            /* cut at the dump's size */
   SONDE_STATISTIC_UNWIND_TRUNCATED_PAGE,            /* cut at a page the program never touched */
   SONDE_STATISTIC_UNWIND_NO_CFI,
@@ -374,7 +375,9 @@ typedef enum
   SONDE_STATISTIC_UNWIND_NO_MODULE,
   SONDE_STATISTIC_UNWIND_DEPTH_LIMIT,
   SONDE_STATISTIC_UNWIND_LOOP,
-  SONDE_STATISTIC_KERNEL_ONLY,   /* samples without a user part (kernel threads) */
+  SONDE_STATISTIC_UNWIND_CHAIN_COMPLETE, /* above the copy by frame pointers, to the outermost */
+  SONDE_STATISTIC_UNWIND_CHAIN_SHORT,    /* the same, but not so far */
+  SONDE_STATISTIC_KERNEL_ONLY,           /* samples without a user part (kernel threads) */
   SONDE_STATISTIC_LATE,          /* records older than the reorder window; used all the same */
   SONDE_STATISTIC_THROTTLED,     /* THROTTLE records */
   SONDE_STATISTIC_DUPLICATE,     /* samples of a task that two events watch; one of each two goes */

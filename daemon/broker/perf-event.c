@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -148,12 +149,31 @@ use_event (SondePerfPlan *self, SondeEventChoice event, const SondeAsked *asked)
   attr->exclude_idle = 0;
 }
 
+/* defer_callchain and defer_output, which came with Linux 6.19, and its headers: the first two of
+ * the bits that others hold reserved, behind sigtrap. Source: linux/perf_event.h */
+#define DEFER_BITS (UINT64_C (3) << 38)
+
+static void
+set_deferred (SondePerfPlan *self, gboolean defers)
+{
+  const size_t offset = offsetof (struct perf_event_attr, read_format) + sizeof (guint64);
+  guint64 bits;
+
+  memcpy (&bits, (const guint8 *) &self->samples + offset, sizeof bits);
+  bits = defers ? bits | DEFER_BITS : bits & ~DEFER_BITS;
+  memcpy ((guint8 *) &self->samples + offset, &bits, sizeof bits);
+  self->defers = defers;
+}
+
 static void
 set_stack (struct perf_event_attr *attr, const SondeAsked *asked)
 {
-  gboolean by_kernel = asked->unwind == SONDE_UNWIND_FRAME_POINTER;
+  gboolean by_copy = asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_LIBDWFL;
+  /* Above a copy that is too short, frame pointers may go on. libdwfl is not told of them. */
+  gboolean by_kernel
+      = asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_FRAME_POINTER;
 
-  if (asked->unwind == SONDE_UNWIND_DWARF || asked->unwind == SONDE_UNWIND_LIBDWFL)
+  if (by_copy)
     {
       attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
       attr->sample_regs_user = REGS_MASK;
@@ -185,6 +205,8 @@ init_samples (SondePerfPlan *self, const SondeAsked *asked)
   /* Side-band records are wanted from the start: they tell of the exec. */
   attr->enable_on_exec = asked->start_on_exec;
   set_stack (attr, asked);
+  /* Frame pointers alone had better come with their sample. */
+  set_deferred (self, asked->unwind == SONDE_UNWIND_DWARF);
   set_inherit (attr, asked);
   use_event (self, asked->event == SONDE_EVENT_AUTO ? SONDE_EVENT_CYCLES : asked->event, asked);
   self->may_fall_back = asked->event == SONDE_EVENT_AUTO;
@@ -295,6 +317,11 @@ check_rate (const SondePerfPlan *self, GError **error)
 static gboolean
 weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
 {
+  if (error_number == EINVAL && self->defers)
+    {
+      set_deferred (self, FALSE);
+      return TRUE;
+    }
   if (error_number == EINVAL && (self->samples.read_format & PERF_FORMAT_LOST) != 0)
     {
       self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
@@ -386,6 +413,8 @@ sonde_perf_plan_flags (const SondePerfPlan *self)
     flags |= SONDE_SPEC_USER_STACK;
   if ((sample_type & PERF_SAMPLE_CALLCHAIN) != 0)
     flags |= SONDE_SPEC_CALLCHAIN;
+  if (self->has_samples && self->defers)
+    flags |= SONDE_SPEC_DEFERRED;
   return flags;
 }
 

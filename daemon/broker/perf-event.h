@@ -29,6 +29,7 @@ typedef struct
   gboolean has_samples;         /* FALSE for the event "none" */
   gboolean has_walks;           /* interpreters are walked at samples, if the kernel lets us */
   gboolean may_fall_back;       /* "auto": cycles, else cpu-clock */
+  gboolean defers;              /* user parts of callchains come later, as Linux 6.19 can */
   gint64 tracepoint_id;         /* 0: another event; a negative errno: this machine has it not */
   const char *event_name;
 } SondePerfPlan;
@@ -40,7 +41,7 @@ void sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked);
  * sonde_perf_plan_probe:
  *
  * Tries the sampling event on ourselves, or on a CPU for the scope `system`, and gives up in turn
- * what this kernel refuses: cycles for cpu-clock, the lost count, kernel time.
+ * what this kernel refuses: deferred callchains, cycles for cpu-clock, the lost count, kernel time.
  *
  * Errors: SONDE_ERROR_NOT_AUTHORIZED, NOT_SUPPORTED, LIMIT_EXCEEDED, FAILED
  */

@@ -45,6 +45,7 @@ LOSSES = {
     'programs-without-library': 'loaded no libsonde-memory.so; their environment, their rights or their C library keep it out.',
     'stream-lost': 'not written fast enough; write to a faster disk with -o.',
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
+    'unwind-chain-short': 'where frame pointers do; raise --stack-size.',
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',
 }
 
@@ -172,12 +173,12 @@ def test_arguments(cases):
 
 def test_reports(cases):
     """Heads of reports name the option that would help."""
-    ends = [b'[stack truncated]', b'[depth limit]']
+    ends = [b'[stack truncated]', b'[depth limit]', b'[frame pointers end]']
     parts = [seeds.process(42, b'x'), seeds.jit([(seeds.JIT + i, name) for i, name in enumerate(ends)])]
     parts += [seeds.sample(42, [seeds.USER, 0x401010, seeds.JIT + i]) for i in range(len(ends))]
     path = cases.write('cut.syscap', seeds.capture(parts, len(ends)))
     text = cases.run('report', path, status=0)
-    check('(record --stack-size)' in text and '(record --max-depth)' in text, text)
+    check(text.count('(record --stack-size)') == 2 and '(record --max-depth)' in text, text)
     for n_lost, wanted in ((1, 'event was lost (record --memory-wait=1000000)'), (2, 'events were lost (record --memory-wait=1000000)')):
         allocation = seeds.frames.frame(14, struct.pack('<QqiHHQ', 0x10, 9, 42, 1, 0, 0x401010), pid=42, time=2000)
         path = cases.write('lost.syscap', seeds.capture([seeds.process(42, b'x'), allocation], 0, events_lost_ring=n_lost))

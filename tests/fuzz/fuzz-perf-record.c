@@ -51,6 +51,8 @@ check_record (const SondePerfDecoder *decoder,
     abort ();
   if (record->type == SONDE_PERF_RECORD_SAMPLE)
     check_sample (header, &record->sample);
+  if (record->type == SONDE_PERF_RECORD_CHAIN)
+    touch (header, record->chain.addrs, record->chain.n_addrs * sizeof *record->chain.addrs);
   if (record->type == SONDE_PERF_RECORD_WALK)
     {
       touch (header, record->walk.bytes, record->walk.size_bytes);

@@ -14,7 +14,7 @@ frames = importlib.import_module('make-corpus')
 SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME, REPORT, NOTE = range(1, 14)
 (HELLO, RINGS_MAPPED, PROCESS_REQUEST, FILE_REQUEST, STATISTICS, DRAINED, SINK_CLOSED, FINISHED,
  FAILED) = range(101, 110)
-KERNEL_TIME, USER_STACK, CALLCHAIN = (1 << i for i in range(3))
+KERNEL_TIME, USER_STACK, CALLCHAIN, DEFERRED = (1 << i for i in range(4))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
 LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER = 14, 15, 16, 17, 18, 110, 111, 112, 113
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
@@ -344,6 +344,8 @@ def workers():
     for unwind, name in enumerate(('none', 'frame-pointer', 'dwarf', 'libdwfl')):
         seeds[name] = session(setup(unwind=unwind, flags=every), samples, sides, [], elves)
     seeds['system'] = session(setup(flags=every | SYSTEM, uid=0), samples, sides, [process(1, pid=30, status=3, fds=0)], elves)
+    for unwind, name in ((1, 'frame-pointer'), (2, 'dwarf')):
+        seeds['deferred-' + name] = session(setup(unwind=unwind, flags=every | DEFERRED), samples, sides, [], elves)
     seeds['raw'] = session(setup(flags=every | RAW_DATA, unwind=2), samples, sides, [], elves)
     seeds['hidden'] = session(setup(flags=every, unwind=2), hidden, hidden, [answer_file(1, status=1)], [])
     made = perf.mmap2(0x900000, 0x1000, b'//anon', inode=0) + perf.mmap2(0x700000, 0x1000, b'/tmp/jit-10.dump', inode=8)

@@ -10,10 +10,12 @@ N_REGS = 17
 EARLY = 1000  # before what a worker has to ask about
 
 MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, SAMPLE, MMAP2, LOST_SAMPLES = 1, 2, 3, 4, 5, 6, 7, 9, 10, 13
+CALLCHAIN_DEFERRED = 22
 MISC_KERNEL, MISC_USER, MISC_HYPERVISOR = 1, 2, 3
 MISC_EXEC = MISC_MMAP_DATA = 1 << 13
 MISC_BUILD_ID = 1 << 14
-CONTEXT_KERNEL, CONTEXT_USER = 2**64 - 128, 2**64 - 512
+CONTEXT_KERNEL, CONTEXT_USER, CONTEXT_USER_DEFERRED = 2**64 - 128, 2**64 - 512, 2**64 - 640
+COOKIE = 0x100000007
 
 
 def record(kind, body, misc=0, size=None):
@@ -47,6 +49,11 @@ def task(kind, pid, parent, time=5000):
     return side(kind, struct.pack('<IIIIQ', pid, parent, pid, parent, time))
 
 
+def deferred(n_chain=None, pid=10, time=5001, chain=(CONTEXT_USER, 0x401000, 0x401004)):
+    body = struct.pack('<QQ', COOKIE, len(chain) if n_chain is None else n_chain)
+    return side(CALLCHAIN_DEFERRED, body + b''.join(struct.pack('<Q', address) for address in chain), time=time, pid=pid, tid=pid)
+
+
 def stack_words():
     return [0x7ffe00001000 + 8 * i if i % 3 else 0x401004 + i for i in range(16)]
 
@@ -77,6 +84,8 @@ def good():
         'sample-kernel-thread': sample(misc=MISC_KERNEL, abi=0, stack=b'', chain=(CONTEXT_KERNEL, 0xffffffff81000010)),
         'sample-32-bit': sample(abi=1),
         'sample-cut-stack': sample(n_valid=8),
+        'sample-deferred': sample(n_valid=8, chain=(CONTEXT_USER_DEFERRED, COOKIE)),
+        'sample-deferred-chain': deferred(),
         'mmap2': mmap2(0x400000, 0x10000, b'/bin/x'),
         'mmap2-build-id': mmap2(0x400000, 0x10000, b'/bin/x', misc=MISC_BUILD_ID),
         'mmap2-data': mmap2(0x400000, 0x10000, b'/bin/x', prot=1),
@@ -107,6 +116,8 @@ def bad():
         'stack': sample(n_stack=65528),
         'stack-unaligned': sample(n_stack=127),
         'stack-valid': sample(n_valid=136),
+        'chain-deferred': deferred(n_chain=2**61 + 2),
+        'deferred-short': side(CALLCHAIN_DEFERRED, bytes(8)),
         'mmap-short': side(MMAP, bytes(24)),
         'mmap2-short': side(MMAP2, struct.pack('<IIQQQ', 10, 10, 0x500000, 0x1000, 0)),
         'mmap-empty': side(MMAP, struct.pack('<IIQQQ', 10, 10, 0x500000, 0, 0) + text(b'x')),

@@ -14,7 +14,7 @@ JIT_BASE = 0xE000000000000000
 HEAP_LOG, HEAP_LABEL_MAGIC = 'sonde/heap.v1.zst', 0x184D2A53
 # Of the ledger, and the ends of stacks that are not whole.
 LOSSES = ('lost-kernel', 'lost-ring', 'lost-queue', 'stream-lost', 'stream-samples-lost')
-MARKERS = ('[stack truncated]', '[no unwind data]', '[unwind error]', '[depth limit]')
+MARKERS = ('[stack truncated]', '[frame pointers end]', '[no unwind data]', '[unwind error]', '[depth limit]')
 CONTEXTS = 0xFFFFFFFFFFFFF001  # PERF_CONTEXT_* and above: markers, not addresses
 
 Sample = collections.namedtuple('Sample', 'cpu pid tid time_ns addresses')

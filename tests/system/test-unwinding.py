@@ -162,6 +162,24 @@ def test_odd(system, path, kind, names, milliseconds=MILLISECONDS, end=None):
     recording.check_stacks(names + ('middle', 'leaf'), milliseconds, end)
 
 
+def test_deep(system, path, program, depth, end):
+    recording = Recording(system, program, path(program), str(MILLISECONDS))
+    recording.check_stacks(depth * ('descend',) + ('leaf',), end=end)
+    return recording
+
+
+def test_frame_pointers(system, path):
+    """All 61 frames, of which the copy has a fourth, and what calls main()."""
+    recording = test_deep(system, path, 'deep-frame-pointers', 61, None)
+    outer = {tuple(stack[stack.index('main'):]) for stack in recording.with_leaf('leaf')}
+    check(len(outer) == 1, f'{outer}')
+
+
+def test_no_frame_pointers(system, path):
+    recording = test_deep(system, path, 'deep', 10, '[stack truncated]')
+    check(not any('descend' in stack and 'main' in stack for stack in recording.stacks), 'main was guessed')
+
+
 def test_threads(system, path, program):
     Recording(system, program, path(program), str(MILLISECONDS)).check_stacks(('thread_main', 'middle', 'leaf'),
                                                                               4 * MILLISECONDS)
@@ -189,7 +207,7 @@ def find_program(path, program, kind):
 
 
 def main():
-    system = System(21)
+    system = System(23)
     namespace, obstacle = find_namespace()
 
     def path(name):
@@ -207,6 +225,8 @@ def main():
             ('code without unwind data and frame pointer ends a stack', test_no_frame_pointer, ()),
             ('code without unwind data but with frame pointer does not', test_odd,
              ('frame-pointer', ('main', 'call_with_frame_pointer'))),
+            ('frame pointers lead on where the dump ends', test_frame_pointers, ()),
+            ('and are not believed where there are none', test_no_frame_pointers, ()),
             ('a vfork child has the whole stack of its parent', test_odd,
              ('vfork', ('main', 'run_vfork'))),
             ('a signal handler is on top of what it interrupted', test_odd,

@@ -449,6 +449,55 @@ refuses_walks_beyond_their_record (void)
     }
 }
 
+#define CALLCHAIN_DEFERRED 22
+
+static const struct perf_event_header *
+later_chain (Builder *self, uint64_t n_addrs)
+{
+  begin (self, CALLCHAIN_DEFERRED, PERF_RECORD_MISC_USER);
+  put64 (self, 0x100000007); /* cookie */
+  put64 (self, n_addrs);
+  put64 (self, (uint64_t) PERF_CONTEXT_USER);
+  put64 (self, 0x401000);
+  put64 (self, 0x402000);
+  put_trailer (self);
+  return end (self);
+}
+
+static void
+reads_a_deferred_chain (void)
+{
+  Builder builder;
+  SondePerfRecord record;
+  const struct perf_event_header *header = later_chain (&builder, 3);
+
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), ==, SONDE_PERF_RECORD_OK);
+  g_assert_cmpint (record.type, ==, SONDE_PERF_RECORD_CHAIN);
+  g_assert_cmpint (record.tid, ==, 11);
+  g_assert_cmpint (record.time_ns, ==, 5000);
+  g_assert_cmpint (sonde_perf_decoder_time (&decoder, header), ==, 5000);
+  g_assert_cmphex (record.chain.cookie, ==, 0x100000007);
+  g_assert_cmpuint (record.chain.n_addrs, ==, 3);
+  g_assert_cmphex (record.chain.addrs[2], ==, 0x402000);
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, later_chain (&builder, 0), &record), ==,
+                   SONDE_PERF_RECORD_OK);
+  g_assert_cmpuint (record.chain.n_addrs, ==, 0);
+}
+
+static void
+refuses_a_deferred_chain_beyond_its_record (void)
+{
+  static const uint64_t lies[] = { 4, 7, UINT64_C (1) << 61, UINT64_MAX };
+  Builder builder;
+
+  for (size_t i = 0; i < G_N_ELEMENTS (lies); i++)
+    assert_refused (later_chain (&builder, lies[i]), SONDE_PERF_RECORD_FAULT_CHAIN);
+  begin (&builder, CALLCHAIN_DEFERRED, 0);
+  put64 (&builder, 7);
+  put_trailer (&builder);
+  assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_SHORT);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -474,6 +523,9 @@ main (int argc, char **argv)
   g_test_add_func ("/perf-decoder/reads-a-sample", reads_a_sample);
   g_test_add_func ("/perf-decoder/reads-a-sample-without-user-state",
                    reads_a_sample_without_user_state);
+  g_test_add_func ("/perf-decoder/reads-a-deferred-chain", reads_a_deferred_chain);
+  g_test_add_func ("/perf-decoder/refuses-a-deferred-chain-beyond-its-record",
+                   refuses_a_deferred_chain_beyond_its_record);
   g_test_add_func ("/perf-decoder/reads-a-mapping", reads_a_mapping);
   g_test_add_func ("/perf-decoder/reads-tasks-names-and-losses", reads_tasks_names_and_losses);
   g_test_add_func ("/perf-decoder/walk/refuses-those-beyond-their-record",

@@ -71,7 +71,10 @@ test_dwarf (void)
   sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_REGS_USER);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_STACK_USER);
-  g_assert_false (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
+  /* For what the copy has no room for. */
+  g_assert_true (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
+  g_assert_true (plan.samples.exclude_callchain_kernel);
+  g_assert_false (plan.samples.exclude_callchain_user);
   g_assert_cmpuint (plan.samples.sample_stack_user, ==, 16384);
 #if defined(__x86_64__)
   g_assert_cmphex (plan.samples.sample_regs_user, ==, 0xff01ff);
@@ -90,8 +93,12 @@ test_kernel_names (void)
   asked.kernel = TRUE;
   sonde_perf_plan_init (&plan, &asked);
   g_assert_true (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
-  g_assert_true (plan.samples.exclude_callchain_user);
+  g_assert_false (plan.samples.exclude_callchain_user);
   g_assert_false (plan.samples.exclude_callchain_kernel);
+  asked.unwind = SONDE_UNWIND_LIBDWFL;
+  sonde_perf_plan_init (&plan, &asked);
+  g_assert_true (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN);
+  g_assert_true (plan.samples.exclude_callchain_user);
 }
 
 static void
@@ -201,6 +208,7 @@ test_probe (void)
     }
   g_assert_cmpint ((sonde_perf_plan_flags (&plan) & SONDE_SPEC_CALLCHAIN) != 0, ==,
                    (plan.samples.sample_type & PERF_SAMPLE_CALLCHAIN) != 0);
+  g_assert_cmpint ((sonde_perf_plan_flags (&plan) & SONDE_SPEC_DEFERRED) != 0, ==, plan.defers);
   g_assert_cmpint ((sonde_perf_plan_flags (&plan) & SONDE_SPEC_KERNEL_TIME) == 0, ==,
                    plan.samples.exclude_kernel);
 }
@@ -212,7 +220,7 @@ main (int argc, char **argv)
   g_test_add_func ("/perf-event/attributes-share-clock-and-identity", test_common);
   g_test_add_func ("/perf-event/side-band-records-stay-off-the-samples", test_sideband_apart);
   g_test_add_func ("/perf-event/dwarf-asks-for-registers-and-stack", test_dwarf);
-  g_test_add_func ("/perf-event/kernel-names-add-the-kernel-s-callchain-alone", test_kernel_names);
+  g_test_add_func ("/perf-event/kernel-names-add-the-kernel-s-part-of-the-callchain", test_kernel_names);
   g_test_add_func ("/perf-event/frame-pointer-leaves-the-stack-to-the-kernel", test_frame_pointer);
   g_test_add_func ("/perf-event/no-unwinding-asks-for-no-stack", test_no_unwinding);
   g_test_add_func ("/perf-event/rate-is-frequency-or-period", test_rate);

@@ -496,6 +496,92 @@ cuts_deep_chains_and_says_so (Fixture *fixture, gconstpointer data)
   g_assert_cmpstr (summary->last_name, ==, "[depth limit]");
 }
 
+/* Other marks begin other parts, which are not the program's. */
+static void
+takes_the_program_s_part_of_a_chain (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+  const SondeMessageSetup setup
+      = { .asked.unwind = SONDE_UNWIND_FRAME_POINTER, .asked.max_depth = 4 };
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
+  uint64_t chain[] = { 7, (uint64_t) PERF_CONTEXT_USER, 1, 2, (uint64_t) PERF_CONTEXT_GUEST_USER,
+                       3, (uint64_t) PERF_CONTEXT_USER };
+  SondePerfRecord record = { .type = SONDE_PERF_RECORD_SAMPLE,
+                             .pid = PID,
+                             .tid = PID,
+                             .sample = { .mode = SONDE_PERF_RECORD_MODE_USER,
+                                         .ip = 9,
+                                         .chain = chain,
+                                         .n_chain = G_N_ELEMENTS (chain) } };
+
+  for (guint i = 0; i < 3; i++)
+    sonde_tally_sample_read (&fixture->base.tally);
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
+  record.sample.n_chain = 2; /* a mark and nothing behind it */
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
+  record.sample.n_chain = 1; /* no mark */
+  sonde_sampler_record (sampler, add_process (fixture, 0), &record);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 3);
+  g_assert_cmpuint (summary->n_addrs, ==, 2);
+  g_assert_cmpuint (summary->addrs[1], ==, 9);
+}
+
+typedef struct
+{
+  const char *path;
+  int32_t tid; /* of the sample; the chain is of PID */
+  uint64_t cookie;
+  size_t n_marked; /* addresses of the sample's own chain: a mark and the cookie */
+  size_t n_later;  /* in the record */
+  guint n_addrs;   /* recorded, with the mark */
+} LaterCase;
+
+static const LaterCase later_cases[] = {
+  { "/recorder/later-chain/is-taken", PID, 77, 2, 5, 4 },
+  { "/recorder/later-chain/of-another-cookie-is-not", PID, 78, 2, 5, 2 },
+  { "/recorder/later-chain/of-another-thread-is-not", PID + 1, 77, 2, 5, 2 },
+  { "/recorder/later-chain/wants-a-cookie", PID, 77, 1, 5, 2 },
+  { "/recorder/later-chain/wants-a-mark", PID, 77, 2, 0, 2 },
+  { "/recorder/later-chain/has-a-bound", PID, 77, 2, 200, 129 },
+};
+
+static void
+takes_a_chain_that_came_apart (Fixture *fixture, gconstpointer data)
+{
+  const LaterCase *row = data;
+  g_autoptr (StreamSummary) summary = NULL;
+  const SondeMessageSetup setup = { .flags = SONDE_SPEC_DEFERRED,
+                                    .asked.unwind = SONDE_UNWIND_FRAME_POINTER,
+                                    .asked.max_depth = 256 };
+  g_autoptr (SondeSampler) sampler
+      = sonde_sampler_new (&setup, fixture->base.processes, NULL, NULL, NULL, NULL,
+                           fixture->base.jit_names, fixture->base.recorder, &fixture->base.tally);
+  uint64_t chain[] = { SONDE_PERF_CONTEXT_USER_DEFERRED, row->cookie };
+  uint64_t later[200] = { (uint64_t) PERF_CONTEXT_USER };
+  SondePerfRecord sample = {
+    .type = SONDE_PERF_RECORD_SAMPLE,
+    .pid = PID,
+    .tid = row->tid,
+    .sample
+    = { .mode = SONDE_PERF_RECORD_MODE_USER, .ip = 9, .chain = chain, .n_chain = row->n_marked }
+  };
+  SondePerfRecord record
+      = { .type = SONDE_PERF_RECORD_CHAIN, .tid = PID, .chain = { 77, later, row->n_later } };
+
+  for (guint i = 1; i < G_N_ELEMENTS (later); i++)
+    later[i] = row->n_later == 5 && i == 4 ? (uint64_t) PERF_CONTEXT_KERNEL : 9;
+  sonde_sampler_take_chain (sampler, &record);
+  sonde_tally_sample_read (&fixture->base.tally);
+  sonde_sampler_record (sampler, add_process (fixture, 0), &sample);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_SAMPLE], ==, 1);
+  g_assert_cmpuint (summary->n_addrs, ==, row->n_addrs);
+  g_assert_cmpuint (summary->addrs[1], ==, 9);
+}
+
 #define ADD(name, function)                                                                        \
   g_test_add ("/recorder/" name, Fixture, NULL, set_up, function, tear_down)
 
@@ -504,6 +590,10 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("counts-a-sample-that-fits-no-frame", counts_a_sample_that_fits_no_frame);
+  ADD ("takes-the-program-s-part-of-a-chain", takes_the_program_s_part_of_a_chain);
+  for (guint i = 0; i < G_N_ELEMENTS (later_cases); i++)
+    g_test_add (later_cases[i].path, Fixture, &later_cases[i], set_up,
+                takes_a_chain_that_came_apart, tear_down);
   ADD ("takes-no-sink-when-it-is-finished", takes_no_sink_when_it_is_finished);
   ADD ("warns-of-losses-once", warns_of_losses_once);
   ADD ("tells-of-events-that-the-kernel-held-back", tells_of_events_that_the_kernel_held_back);

@@ -678,6 +678,207 @@ test_other_word_size (Fixture *f, gconstpointer data)
 }
 #endif
 
+/* --- above the copy, by the kernel's chain --- */
+
+#define WITH_FP    (BASE + FAKE_ELF_TEXT + 0x10)
+#define WITH_FP_2  (BASE + FAKE_ELF_TEXT + 0x20)
+#define WITHOUT_FP (BASE + FAKE_ELF_TEXT + 0x110)
+#define OUTERMOST  (BASE + FAKE_ELF_TEXT + 0x210)
+#define BROKEN     (BASE + FAKE_ELF_TEXT + 0x310)
+#define NO_RULE    (BASE + FAKE_ELF_TEXT + 0x410)
+#define NOWHERE    (BASE + 2 * FAKE_ELF_SIZE)
+#define IN_KERNEL  UINT64_C (0xffffffff81000000)
+#define MARK       ((uint64_t) PERF_CONTEXT_KERNEL)
+#define ABOVE      (SP + 0x4000)
+
+/* A sample in a function with a frame pointer, whose caller's frame is above the copy. */
+static void
+set_up_chain (Fixture *f)
+{
+  static const guint8 broken[] = { 0x0c, DWARF_SP, 0, 0x80 | DWARF_RA, 1 };
+  static const guint8 by_fp[] = { 0x0c, DWARF_FP, 16, 0x80 | DWARF_RA, 1, 0x80 | DWARF_FP, 2 };
+  g_autoptr (GByteArray) cfi = g_byte_array_new ();
+  g_autoptr (GByteArray) file = NULL;
+  guint cie = fake_elf_add_cie (cfi, "zR", NULL, 0);
+  SondeFileId id = { .inode = 1 };
+
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT, 0x100, by_fp, sizeof by_fp);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x100, 0x100, plain_rules, sizeof plain_rules);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x200, 0x100, undefined_rules,
+                    sizeof undefined_rules);
+  fake_elf_add_fde (cfi, cie, FAKE_ELF_TEXT + 0x300, 0x100, broken, sizeof broken);
+  file = fake_elf_build (cfi, &(FakeElf){ .section = ".eh_frame" });
+  g_assert_cmpint (sonde_module_store_load (f->modules, &id, fake_elf_open (file->data, file->len)),
+                   ==, 0);
+  map_file (f, 1);
+  f->regs[SLOT_PC] = WITH_FP;
+  f->regs[SLOT_FP] = SP + 16;
+  set_stack (f, (uint64_t[]){ 1, 2, ABOVE, WITH_FP_2 }, 4);
+}
+
+static void
+assert_chain (Fixture *f, const uint64_t *chain, size_t n_chain, const char *end, size_t n_addrs)
+{
+  f->state.chain = chain;
+  f->state.n_chain = n_chain;
+  assert_end (f, end, n_addrs);
+  for (size_t i = 0; i < MIN (n_addrs, n_chain); i++)
+    g_assert_cmphex (f->addrs[i], ==, chain[i]);
+}
+
+#define ADDRESSES(...)                                                                             \
+  (const uint64_t[]) { __VA_ARGS__ }
+#define CHAIN(...) ADDRESSES (__VA_ARGS__), sizeof (ADDRESSES (__VA_ARGS__)) / sizeof (uint64_t)
+
+static void
+test_chain (Fixture *f, gconstpointer data)
+{
+  set_up_chain (f);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, WITH_FP, WITH_FP, OUTERMOST), "chain-complete", 5);
+  /* What is above that is not looked at. */
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, OUTERMOST, WITH_FP), "chain-complete", 3);
+  /* In a recursion, the place is that of the frame pointer. */
+  f->stack[3] = WITH_FP;
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP, WITH_FP, WITH_FP, WITH_FP, OUTERMOST), "chain-complete",
+                6);
+  /* Also when it is for want of a page, and within a frame's two words. */
+  f->state.dump_size_bytes = 64;
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP, OUTERMOST), "chain-complete", 3);
+  f->state.stack_size_bytes = 24;
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, OUTERMOST), "chain-complete", 3);
+}
+
+static void
+test_chain_short (Fixture *f, gconstpointer data)
+{
+  set_up_chain (f);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, WITH_FP, WITHOUT_FP, OUTERMOST), "chain-short", 4);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, WITH_FP), "chain-short", 3);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, WITH_FP, NOWHERE, OUTERMOST), "chain-short", 3);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, WITH_FP, MARK, WITH_FP), "chain-short", 3);
+  /* Code without rules is believed to have one. */
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, NO_RULE, WITH_FP), "chain-short", 4);
+  f->stack[3] = NO_RULE;
+  assert_chain (f, CHAIN (WITH_FP, NO_RULE, WITH_FP, OUTERMOST), "chain-complete", 4);
+}
+
+/* What does not belong to the stack as far as it is known is not followed. */
+static void
+test_chain_refused (Fixture *f, gconstpointer data)
+{
+  set_up_chain (f);
+  assert_chain (f, NULL, 0, "truncated-dump", 2);
+  assert_chain (f, CHAIN (WITH_FP), "truncated-dump", 2);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2), "truncated-dump", 2);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, NOWHERE), "truncated-dump", 2);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, IN_KERNEL), "truncated-dump", 2);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, MARK), "truncated-dump", 2);
+  assert_chain (f, CHAIN (WITH_FP, WITH_FP_2, 0), "truncated-dump", 2);
+  f->state.n_chain = 3;
+  f->state.chain = ADDRESSES (WITH_FP_2, WITH_FP_2, OUTERMOST); /* of another place */
+  assert_end (f, "truncated-dump", 2);
+  f->state.chain = ADDRESSES (WITH_FP, WITH_FP, OUTERMOST); /* of another caller */
+  assert_end (f, "truncated-dump", 2);
+  f->state.chain = ADDRESSES (WITH_FP, WITH_FP_2, OUTERMOST);
+  f->stack[2] = SP + 16; /* frame pointers that do not rise, and are none */
+  assert_end (f, "loop", 2);
+  f->stack[2] = ABOVE + 4;
+  assert_end (f, "truncated-dump", 2);
+  f->regs[SLOT_FP] = SP - 16;
+  assert_end (f, "bad-cfi", 1);
+  /* The last frame has none, and the kernel went on with that of another. */
+  f->regs[SLOT_FP] = ABOVE;
+  f->regs[SLOT_PC] = WITHOUT_FP;
+  set_stack (f, (uint64_t[]){ WITHOUT_FP, WITHOUT_FP }, 2);
+  f->state.chain = ADDRESSES (WITHOUT_FP, WITH_FP, OUTERMOST);
+  assert_end (f, "truncated-dump", 3);
+}
+
+/* Wrong rules lead nowhere, but a frame pointer does, to another stack. */
+static void
+test_chain_elsewhere (Fixture *f, gconstpointer data)
+{
+  set_up_chain (f);
+  set_stack (f, (uint64_t[]){ 1, 2, SP + (UINT64_C (1) << 36), BROKEN }, 4);
+  assert_chain (f, CHAIN (WITH_FP, BROKEN, WITH_FP, OUTERMOST), "chain-complete", 4);
+  assert_chain (f, CHAIN (WITH_FP, BROKEN, BROKEN, OUTERMOST), "chain-short", 3); /* but once */
+  assert_chain (f, CHAIN (WITH_FP, BROKEN, NOWHERE), "loop", 2);
+}
+
+static void
+test_chain_depth (Fixture *f, gconstpointer data)
+{
+  uint64_t chain[G_N_ELEMENTS (f->addrs) + 36] = { WITH_FP };
+
+  set_up_chain (f);
+  for (size_t i = 1; i < G_N_ELEMENTS (chain); i++)
+    chain[i] = WITH_FP_2;
+  assert_chain (f, chain, G_N_ELEMENTS (chain), "depth-limit", G_N_ELEMENTS (f->addrs));
+  chain[G_N_ELEMENTS (f->addrs) - 1] = OUTERMOST;
+  assert_chain (f, chain, G_N_ELEMENTS (chain), "chain-complete", G_N_ELEMENTS (f->addrs));
+}
+
+/* Where the chain ends with what calls main(), what stood above that in whole stacks of the
+ * process follows, unless that was not always the same. */
+static void
+test_chain_outer_frames (Fixture *f, gconstpointer data)
+{
+  const uint64_t cut[] = { WITH_FP, WITH_FP_2, WITH_FP, WITHOUT_FP };
+
+  set_up_chain (f);
+  assert_chain (f, cut, 4, "chain-short", 4);
+  f->regs[SLOT_PC] = WITHOUT_FP;
+  set_stack (f, (uint64_t[]){ WITHOUT_FP, WITHOUT_FP + 1, OUTERMOST }, 3);
+  assert_end (f, "complete", 4);
+  f->regs[SLOT_PC] = WITH_FP;
+  set_stack (f, (uint64_t[]){ 1, 2, ABOVE, WITH_FP_2 }, 4);
+  assert_chain (f, cut, 4, "chain-complete", 6);
+  g_assert_cmphex (f->addrs[4], ==, WITHOUT_FP + 1);
+  g_assert_cmphex (f->addrs[5], ==, OUTERMOST);
+  f->regs[SLOT_PC] = WITHOUT_FP; /* the copy ends just there */
+  set_stack (f, (uint64_t[]){ WITHOUT_FP }, 1);
+  assert_end (f, "chain-complete", 4);
+  g_assert_cmphex (f->addrs[3], ==, OUTERMOST);
+  f->regs[SLOT_PC] = WITHOUT_FP;
+  set_stack (f, (uint64_t[]){ WITHOUT_FP, WITHOUT_FP + 2, OUTERMOST }, 3);
+  assert_end (f, "complete", 4);
+  f->regs[SLOT_PC] = WITH_FP;
+  set_stack (f, (uint64_t[]){ 1, 2, ABOVE, WITH_FP_2 }, 4);
+  assert_chain (f, cut, 4, "chain-short", 4);
+}
+
+#ifdef __x86_64__
+/* Go's functions keep one, though their rules need none. */
+static void
+test_chain_of_go (Fixture *f, gconstpointer data)
+{
+  const uint64_t text = BASE + FAKE_ELF_TEXT;
+
+  load_go_program (f);
+  f->regs[SLOT_PC] = text + 8; /* main.leaf, of 16 bytes */
+  f->regs[SLOT_FP] = SP + 8;
+  set_stack (f, (uint64_t[]){ 1, ABOVE, text + 8 }, 3);
+  assert_chain (f, CHAIN (text + 8, text + 8, text + 8, text + 0x101), "chain-complete", 4);
+  assert_chain (f, CHAIN (text + 8, text + 8, text + 0x191), "chain-complete", 3);
+  assert_chain (f, CHAIN (text + 8, text + 8, text + 0x310), "chain-short", 3);
+}
+
+static void
+test_chain_32_bit (Fixture *f, gconstpointer data)
+{
+  const uint64_t text = TEXT_32;
+
+  set_up_32_bit (f);
+  f->regs[SLOT_PC] = text + 0x110;
+  f->regs[SLOT_EBP] = SP_32 + 4;
+  set_stack_32_bit (f, WORDS (1, SP_32 + 0x2000, (uint32_t) text + 0x120));
+  assert_chain (f, CHAIN (text + 0x110, text + 0x120, text + 0x130, text + 0x410), "chain-complete",
+                4);
+  assert_chain (f, CHAIN (text + 0x110, text + 0x120, HIGH_BITS | (text + 0x130)), "truncated-dump",
+                2);
+}
+#endif
+
 int
 main (int argc, char **argv)
 {
@@ -698,9 +899,17 @@ main (int argc, char **argv)
   ADD ("follows-remapping-and-exec", test_remapping);
   ADD ("lets-no-image-shadow-another", test_overlap);
   ADD ("unwinds-ten-thousand-processes-of-one-file", test_many_processes);
-#ifdef __x86_64__
 #define ADD_OURS(path, test)                                                                       \
   g_test_add ("/unwinder/cfi/" path, Fixture, sonde_unwinder_new_cfi, set_up, test, tear_down)
+  ADD_OURS ("follows-a-chain-above-the-copy", test_chain);
+  ADD_OURS ("says-where-a-chain-ends", test_chain_short);
+  ADD_OURS ("follows-no-chain-that-does-not-fit", test_chain_refused);
+  ADD_OURS ("follows-a-chain-to-another-stack", test_chain_elsewhere);
+  ADD_OURS ("follows-a-chain-to-the-depth-limit", test_chain_depth);
+  ADD_OURS ("knows-the-outer-frames-of-whole-stacks", test_chain_outer_frames);
+#ifdef __x86_64__
+  ADD_OURS ("follows-a-chain-of-go", test_chain_of_go);
+  ADD_OURS ("follows-a-32-bit-chain", test_chain_32_bit);
   ADD_OURS ("believes-no-false-trampoline", test_false_trampoline);
   ADD_OURS ("steps-over-a-trampoline-wherever-it-is", test_trampoline);
   ADD_OURS ("stops-at-a-cycle-of-frame-pointers", test_frame_pointer_cycle);

@@ -263,6 +263,22 @@ decode_sample (const SondePerfDecoder *self, RecordCursor *cursor, SondePerfReco
   return SONDE_PERF_RECORD_OK;
 }
 
+#define CALLCHAIN_DEFERRED 22 /* PERF_RECORD_CALLCHAIN_DEFERRED, of Linux 6.19 */
+
+static SondePerfRecordFault
+decode_chain (RecordCursor *cursor, SondePerfRecord *record)
+{
+  uint64_t n_addrs;
+
+  if (!take_u64 (cursor, &record->chain.cookie) || !take_u64 (cursor, &n_addrs))
+    return SONDE_PERF_RECORD_FAULT_SHORT;
+  if (n_addrs > cursor->left / sizeof (uint64_t))
+    return SONDE_PERF_RECORD_FAULT_CHAIN;
+  record->chain.n_addrs = (size_t) n_addrs;
+  record->chain.addrs = take (cursor, record->chain.n_addrs * sizeof (uint64_t));
+  return SONDE_PERF_RECORD_OK;
+}
+
 /* The NUL-terminated text that is the rest of @cursor. */
 static const char *
 take_text (RecordCursor *cursor)
@@ -394,6 +410,9 @@ decode_body (const SondePerfDecoder *self,
       record->type = SONDE_PERF_RECORD_SAMPLE;
       record->sample.mode = mode_of (header);
       return decode_sample (self, cursor, record);
+    case CALLCHAIN_DEFERRED:
+      record->type = SONDE_PERF_RECORD_CHAIN;
+      return decode_chain (cursor, record);
     case PERF_RECORD_MMAP:
     case PERF_RECORD_MMAP2:
       record->type = SONDE_PERF_RECORD_MAP;

@@ -11,7 +11,8 @@ typedef enum
 {
   SONDE_PERF_RECORD_OTHER, /* a type that means nothing to us */
   SONDE_PERF_RECORD_SAMPLE,
-  SONDE_PERF_RECORD_WALK, /* what a BPF program wrote, before the sample it ran at */
+  SONDE_PERF_RECORD_CHAIN, /* the user part of callchains that samples before it had none of */
+  SONDE_PERF_RECORD_WALK,  /* what a BPF program wrote, before the sample it ran at */
   SONDE_PERF_RECORD_MAP,
   SONDE_PERF_RECORD_COMM,
   SONDE_PERF_RECORD_FORK,
@@ -45,6 +46,16 @@ typedef struct
   size_t stack_size_bytes; /* valid */
   size_t dump_size_bytes;  /* asked for */
 } SondePerfRecordSample;
+
+/* In place of user addresses a sample has this mark, and the cookie of the record that has them. */
+#define SONDE_PERF_CONTEXT_USER_DEFERRED ((uint64_t) -640)
+
+typedef struct
+{
+  uint64_t cookie;
+  const uint64_t *addrs; /* PERF_CONTEXT_* markers inline */
+  size_t n_addrs;
+} SondePerfRecordChain;
 
 typedef struct
 {
@@ -89,6 +100,7 @@ typedef struct
   union
   {
     SondePerfRecordSample sample;
+    SondePerfRecordChain chain;
     SondePerfRecordWalk walk;
     SondePerfRecordMap map;
     SondePerfRecordComm comm;

@@ -19,6 +19,18 @@ typedef struct
   uint64_t made_up;
 } KernelSlot;
 
+#define N_CHAINS_BITS   6
+#define MAX_CHAIN_ADDRS 128 /* kernel.perf_event_max_stack is 127 by default */
+
+/* The user part of callchains, which came in a record of its own. */
+typedef struct
+{
+  uint64_t cookie;
+  int32_t tid; /* 0: empty */
+  uint32_t n_addrs;
+  uint64_t addrs[MAX_CHAIN_ADDRS];
+} LaterChain;
+
 struct SondeSampler
 {
   const SondeMessageSetup *setup;
@@ -36,6 +48,7 @@ struct SondeSampler
   gint64 time_ns; /* of the sample that is unwound */
   uint64_t addrs[MAX_ADDRS];
   KernelSlot kernel_names[KERNEL_NAME_SLOTS];
+  LaterChain chains[1 << N_CHAINS_BITS]; /* by cookie and thread */
 };
 
 static bool
@@ -122,16 +135,79 @@ end_marker (SondeUnwindEnd end)
       return "[unwind error]";
     case SONDE_UNWIND_END_DEPTH_LIMIT:
       return "[depth limit]";
+    case SONDE_UNWIND_END_CHAIN_SHORT:
+      return "[frame pointers end]";
     case SONDE_UNWIND_END_COMPLETE:
+    case SONDE_UNWIND_END_CHAIN_COMPLETE:
     case SONDE_N_UNWIND_ENDS:
     default:
       return NULL;
     }
 }
 
-_Static_assert(SONDE_STATISTIC_UNWIND_LOOP - SONDE_STATISTIC_UNWIND_COMPLETE
-                   == SONDE_UNWIND_END_LOOP - SONDE_UNWIND_END_COMPLETE,
+_Static_assert(SONDE_STATISTIC_UNWIND_CHAIN_SHORT - SONDE_STATISTIC_UNWIND_COMPLETE
+                   == SONDE_N_UNWIND_ENDS - 1,
                "statistics are in the order of SondeUnwindEnd");
+
+static LaterChain *
+chain_slot (SondeSampler *self, int32_t tid, uint64_t cookie)
+{
+  uint64_t hash = (cookie ^ (uint64_t) (uint32_t) tid << 32) * UINT64_C (0x9E3779B97F4A7C15);
+
+  return &self->chains[hash >> (64 - N_CHAINS_BITS)];
+}
+
+/* Those behind @mark, up to the next mark. */
+static const uint64_t *
+marked_part (const uint64_t *chain, size_t n_chain, uint64_t mark, size_t *n_part)
+{
+  size_t begin = 0;
+  size_t end;
+
+  while (begin < n_chain && chain[begin] != mark)
+    begin++;
+  begin = MIN (begin + 1, n_chain);
+  for (end = begin; end < n_chain && chain[end] < (uint64_t) PERF_CONTEXT_MAX;)
+    end++;
+  *n_part = end - begin;
+  return chain + begin;
+}
+
+void
+sonde_sampler_take_chain (SondeSampler *self, const SondePerfRecord *record)
+{
+  LaterChain *chain = chain_slot (self, record->tid, record->chain.cookie);
+  size_t n_addrs;
+  const uint64_t *addrs = marked_part (record->chain.addrs, record->chain.n_addrs,
+                                       (uint64_t) PERF_CONTEXT_USER, &n_addrs);
+
+  chain->tid = record->tid;
+  chain->cookie = record->chain.cookie;
+  chain->n_addrs = (uint32_t) MIN (n_addrs, MAX_CHAIN_ADDRS);
+  memcpy (chain->addrs, addrs, chain->n_addrs * sizeof *addrs);
+}
+
+/* The addresses of the kernel's chain that belong to the program. */
+static const uint64_t *
+user_chain (SondeSampler *self, const SondePerfRecord *record, size_t *n_chain)
+{
+  const SondePerfRecordSample *sample = &record->sample;
+  const uint64_t *addrs
+      = marked_part (sample->chain, sample->n_chain, (uint64_t) PERF_CONTEXT_USER, n_chain);
+  const uint64_t *cookie;
+  const LaterChain *chain;
+  size_t n_cookies;
+
+  if (*n_chain > 0 || (self->setup->flags & SONDE_SPEC_DEFERRED) == 0)
+    return addrs;
+  cookie
+      = marked_part (sample->chain, sample->n_chain, SONDE_PERF_CONTEXT_USER_DEFERRED, &n_cookies);
+  if (n_cookies == 0)
+    return addrs;
+  chain = chain_slot (self, record->tid, *cookie);
+  *n_chain = chain->tid == record->tid && chain->cookie == *cookie ? chain->n_addrs : 0;
+  return chain->addrs;
+}
 
 static size_t
 user_stack (SondeSampler *self,
@@ -149,9 +225,9 @@ user_stack (SondeSampler *self,
     .stack = sample->stack,
     .stack_size_bytes = sample->stack_size_bytes,
     .dump_size_bytes = sample->dump_size_bytes,
+    .chain = user_chain (self, record, &state.n_chain),
   };
   SondeUnwindEnd end = SONDE_UNWIND_END_COMPLETE;
-  gboolean in_user = FALSE;
   size_t n_addrs = 0;
 
   self->time_ns = record->time_ns;
@@ -167,18 +243,10 @@ user_stack (SondeSampler *self,
         }
       break;
     case SONDE_UNWIND_FRAME_POINTER:
-      /* the user part of the kernel's own chain */
-      for (size_t i = 0; i < sample->n_chain && end != SONDE_UNWIND_END_DEPTH_LIMIT; i++)
-        {
-          uint64_t address = sample->chain[i];
-
-          if (address >= (uint64_t) PERF_CONTEXT_MAX)
-            in_user = address == (uint64_t) PERF_CONTEXT_USER;
-          else if (in_user && n_addrs == self->max_depth)
-            end = SONDE_UNWIND_END_DEPTH_LIMIT;
-          else if (in_user)
-            addrs[n_addrs++] = address;
-        }
+      n_addrs = MIN (state.n_chain, self->max_depth);
+      memcpy (addrs, state.chain, n_addrs * sizeof *addrs);
+      if (n_addrs < state.n_chain)
+        end = SONDE_UNWIND_END_DEPTH_LIMIT;
       sonde_tally_add (self->tally, SONDE_STATISTIC_UNWIND_DEPTH_LIMIT,
                        end == SONDE_UNWIND_END_DEPTH_LIMIT);
       break;

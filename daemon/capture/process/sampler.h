@@ -55,6 +55,10 @@ void sonde_sampler_find_names (SondeSampler *self,
                                guint n_addresses,
                                char **names);
 
+/* The user part of callchains of samples that are recorded later, if not too much later: the last
+ * 64 are kept, of 128 addresses each. */
+void sonde_sampler_take_chain (SondeSampler *self, const SondePerfRecord *record);
+
 /* @process: (nullable): NULL for tasks without one. Records exactly one sample. */
 void
 sonde_sampler_record (SondeSampler *self, SondeProcess *process, const SondePerfRecord *record);

@@ -217,6 +217,7 @@ take_record (const struct perf_event_header *header,
       sonde_tally_add (&self->tally, SONDE_STATISTIC_THROTTLED, 1);
       break;
     case SONDE_PERF_RECORD_OTHER:
+    case SONDE_PERF_RECORD_CHAIN: /* foreseen */
     case SONDE_PERF_RECORD_UNTHROTTLE:
     default:
       break;
@@ -232,9 +233,14 @@ foresee_record (const struct perf_event_header *header, gpointer user_data)
   SondeWorkerSession *self = user_data;
   SondePerfRecord record;
 
-  if (sonde_perf_decoder_decode (&self->decoder, header, &record) == SONDE_PERF_RECORD_OK
-      && record.type == SONDE_PERF_RECORD_MAP)
+  if (header->type == PERF_RECORD_SAMPLE
+      || sonde_perf_decoder_decode (&self->decoder, header, &record) != SONDE_PERF_RECORD_OK)
+    return;
+  if (record.type == SONDE_PERF_RECORD_MAP)
     sonde_tracker_foresee_map (self->tracker, &record);
+  /* It is behind the samples that want it. */
+  if (record.type == SONDE_PERF_RECORD_CHAIN)
+    sonde_sampler_take_chain (self->sampler, &record);
 }
 
 static void
@@ -299,6 +305,8 @@ sonde_dispatch_run (SondeWorkerSession *self)
   gboolean is_reading;
 
   sonde_rings_foresee (self->rings, SONDE_EVENT_SIDEBAND, RECORDS_A_TURN);
+  if ((self->setup.flags & SONDE_SPEC_DEFERRED) != 0)
+    sonde_rings_foresee (self->rings, SONDE_EVENT_SAMPLES, RECORDS_A_TURN);
   is_reading = sonde_module_store_work (self->modules);
   is_reading = sonde_jit_names_work (self->jit_names) || is_reading;
   now_ns = sonde_stream_now_ns ();

@@ -1,0 +1,17 @@
+;;; SPDX-License-Identifier: LGPL-2.1-or-later
+;;; sbcl --script work.lisp SECONDS
+(declaim (notinline leaf middle outer))
+(defvar *sum* 0)
+(defun leaf (rounds)
+  (declare (fixnum rounds))
+  (let ((sum 0))
+    (declare (fixnum sum))
+    (dotimes (i rounds)
+      (setf sum (logand (+ sum (* i i)) most-positive-fixnum)))
+    (setf *sum* sum)))
+(defun middle (finish)
+  (loop while (< (get-internal-run-time) finish) do (leaf 100000))
+  *sum*)
+(defun outer (finish)
+  (+ 1 (middle finish)))
+(outer (* internal-time-units-per-second (read-from-string (second sb-ext:*posix-argv*))))
