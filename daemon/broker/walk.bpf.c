@@ -16,6 +16,7 @@
 #define WINDOW_BYTES  2048 /* of frames, read at once; a power of two */
 #define YOUNG_MS      1000 /* an address of code is used anew while a program loads more */
 #define CHECK_MS      50
+#define NO_ROOM       28 /* ENOSPC */
 
 /* Of objects of CPython, in all versions. */
 #define OBJECT_TYPE  8
@@ -63,6 +64,7 @@ struct scratch
   uint32_t window_bytes;
   uint32_t now_ms;
   uint32_t n_told;
+  uint32_t n_records; /* of this processor: written, or lost and counted by the kernel */
   uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
   SondeWalkCode code;
@@ -142,6 +144,15 @@ read_pointer (uint64_t address)
   return value;
 }
 
+/* The kernel counts as lost what the ring has no room for, and nothing else. */
+static inline int
+count_record (struct scratch *scratch, int result)
+{
+  if (result == 0 || result == -NO_ROOM)
+    scratch->n_records++;
+  return result;
+}
+
 /* Bytes of a compact string. */
 __noinline int
 read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, struct bytes *bytes)
@@ -195,6 +206,7 @@ tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t
   code->pid = scratch->walk.pid;
   code->generation = scratch->place.generation;
   code->code = address;
+  code->number = scratch->n_records + 1;
   code->first_line = 0;
   bpf_probe_read_user (&code->first_line, sizeof code->first_line,
                        (const void *) (address + layout->code_line));
@@ -213,7 +225,8 @@ tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
   if (size_bytes > sizeof *code)
     return -1;
-  return bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes);
+  return count_record (
+      scratch, bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes));
 }
 
 /* Tells of a code object if that was not done. Returns: whether it is one */
@@ -422,11 +435,13 @@ sonde_walk (struct bpf_perf_event_data *sample)
   bpf_loop (SONDE_WALK_MAX_FRAMES, step, &walker, 0);
   if (scratch->walk.n_frames == SONDE_WALK_MAX_FRAMES && scratch->frame != 0)
     scratch->walk.flags |= SONDE_WALK_DEEP;
+  scratch->walk.number = scratch->n_records + 1;
   size_bytes = __builtin_offsetof(SondeWalkRecord, frames)
                + scratch->walk.n_frames * sizeof (SondeWalkFrame);
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
   if (size_bytes <= sizeof (SondeWalkRecord))
-    bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, &scratch->walk, size_bytes);
+    count_record (scratch, bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU,
+                                                  &scratch->walk, size_bytes));
   return 1;
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/capture/interpreter/mixed-stack.h"
 #include "daemon/capture/interpreter/python-finder.h"
 #include "daemon/capture/interpreter/walk-pairs.h"
+#include "protocol/ledger.h"
 
 #define MAX_PROCESSES SONDE_PROCESS_TABLE_MAX_PROCESSES
 #define MAX_FILES     1024 /* of those names; what comes later is none */
@@ -334,6 +335,21 @@ sonde_interpreters_end_sample (SondeInterpreters *self, int cpu)
   sonde_walk_pairs_end (self->pairs, cpu);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNPAIRED,
                    sonde_walk_pairs_n_unpaired (self->pairs) - n_before);
+}
+
+void
+sonde_interpreters_check_losses (SondeInterpreters *self, guint64 n_lost)
+{
+  guint64 n_missing = sonde_walk_pairs_n_missing (self->pairs);
+  g_autofree char *text = NULL;
+
+  if (n_missing <= n_lost)
+    return;
+  text = g_strdup_printf (SONDE_LEDGER_MISSING
+                          "%" G_GUINT64_FORMAT " walks and names of interpreted programs did not "
+                          "come, and the kernel says that it lost %" G_GUINT64_FORMAT,
+                          n_missing, n_lost);
+  sonde_recorder_warn (self->recorder, text);
 }
 
 /* Bytes of code before the instruction. */

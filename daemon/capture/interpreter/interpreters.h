@@ -57,3 +57,6 @@ size_t sonde_interpreters_merge (SondeInterpreters *self,
                                  gboolean is_complete);
 /* A sample was taken, in whatever way. */
 void sonde_interpreters_end_sample (SondeInterpreters *self, int cpu);
+
+/* At the end: warns if more records did not come than the kernel lost, @n_lost. */
+void sonde_interpreters_check_losses (SondeInterpreters *self, guint64 n_lost);
