@@ -283,6 +283,8 @@ sonde_dispatch_add_walks (SondeWorkerSession *self, uint64_t id)
 {
   if (self->walk_ids->len >= SONDE_MESSAGE_MAX_RINGS)
     return FALSE;
+  if (self->interpreters != NULL)
+    sonde_interpreters_set_walked (self->interpreters);
   g_array_append_val (self->walk_ids, id);
   g_array_sort (self->walk_ids, compare_ids);
   self->decoder.walk_ids = (const uint64_t *) (const void *) self->walk_ids->data;
