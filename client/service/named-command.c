@@ -22,8 +22,9 @@ static const char *const node_options[]
         "--logfile=+", NULL };
 static const char *const python_options[] = { "-X", "perf", NULL };
 
-static const SondeNamedRuntime node = { "node", node_options, FALSE };
-static const SondeNamedRuntime python = { "Python", python_options, TRUE };
+static const SondeNamedRuntime node = { "node", node_options, "--perf-", "NODE_OPTIONS", FALSE };
+static const SondeNamedRuntime python
+    = { "Python", python_options, "perf", "PYTHONPERFSUPPORT", TRUE };
 
 /* "python3.12", and not "python3.12-config" or a build of another kind. */
 static gboolean
@@ -101,6 +102,21 @@ take_step (GPtrArray *command, const char *found, const char *real)
   return TRUE;
 }
 
+/* Some words are of the program that is run; then it stays without, too. */
+static gboolean
+has_options (const SondeNamedRuntime *runtime, const GPtrArray *command)
+{
+  const char *value = g_getenv (runtime->variable);
+
+  for (guint i = 1; i < command->len; i++)
+    if (g_str_has_prefix (command->pdata[i], runtime->sign)
+        || (g_str_has_prefix (command->pdata[i], "-X")
+            && g_str_has_prefix ((char *) command->pdata[i] + strlen ("-X"), runtime->sign)))
+      return TRUE;
+  return value != NULL && value[0] != '\0'
+         && (runtime == &python || strstr (value, runtime->sign) != NULL);
+}
+
 char **
 sonde_named_command_new (char **command, const SondeNamedRuntime **runtime)
 {
@@ -118,6 +134,8 @@ sonde_named_command_new (char **command, const SondeNamedRuntime **runtime)
       if (*runtime != NULL || real == NULL || !take_step (words, found, real))
         break;
     }
+  if (*runtime != NULL && has_options (*runtime, words))
+    *runtime = NULL;
   if (*runtime != NULL)
     for (guint i = 0; (*runtime)->options[i] != NULL; i++)
       g_ptr_array_insert (words, (int) i + 1, g_strdup ((*runtime)->options[i]));

@@ -10,6 +10,8 @@
  * An interpreter is known by the file that the command is in the end: through PATH, links, `env`
  * and the first line of scripts. Its options stand in front of all others, in the command itself:
  * in its environment its children would inherit them, and what they write nobody would remove.
+ * A command that has such options already, or whose environment has, is left as it is: what it
+ * writes is its caller's.
  *
  * Source: execve(2), "Interpreter scripts"
  */
@@ -17,6 +19,8 @@ typedef struct
 {
   const char *name;           /* of the program, as messages show it */
   const char *const *options; /* NULL-terminated */
+  const char *sign;           /* in a word of a command that has them */
+  const char *variable;       /* of the environment, the same */
   gboolean is_walked;         /* a session that is given BPF shows its functions without */
 } SondeNamedRuntime;
 

@@ -126,6 +126,23 @@ puts_options_before_all_others (Fixture *fixture, gconstpointer data)
 }
 
 static void
+leaves_commands_that_have_such_options (Fixture *fixture, gconstpointer data)
+{
+  expect (fixture, "/node --perf-basic-prof app.js", "");
+  expect (fixture, "/node --perf-prof app.js", "");
+  expect (fixture, "/python3.12 -X perf x", "");
+  expect (fixture, "/python3.12 -Xperf_jit x", "");
+  g_setenv ("NODE_OPTIONS", "--max-old-space-size=100 --perf-basic-prof", TRUE);
+  expect (fixture, "/node app.js", "");
+  g_setenv ("NODE_OPTIONS", "--max-old-space-size=100", TRUE);
+  expect (fixture, "/node app.js", "/node " NODE " app.js");
+  g_unsetenv ("NODE_OPTIONS");
+  g_setenv ("PYTHONPERFSUPPORT", "1", TRUE);
+  expect (fixture, "/python3.12 x", "");
+  g_unsetenv ("PYTHONPERFSUPPORT");
+}
+
+static void
 finds_what_runs_scripts_and_links (Fixture *fixture, gconstpointer data)
 {
   g_autofree char *line = g_strdup_printf ("#!/usr/bin/env %s/node\nx\n", fixture->folder);
@@ -164,6 +181,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("leaves-other-programs-as-they-are", leaves_other_programs_as_they_are);
+  ADD ("leaves-commands-that-have-such-options", leaves_commands_that_have_such_options);
   ADD ("puts-options-before-all-others", puts_options_before_all_others);
   ADD ("finds-what-runs-scripts-and-links", finds_what_runs_scripts_and_links);
   ADD ("removes-nothing-but-a-file-of-ones-own", removes_nothing_but_a_file_of_ones_own);
