@@ -65,6 +65,21 @@ static const struct
   { "unwind-loop", "end in a loop", NULL },
 };
 
+/* Processes of interpreters whose own functions are not to be seen. */
+static const struct
+{
+  const char *key;
+  const char *why; /* "Not shown: the functions of %s Python processes, for ..." */
+} unseen[] = {
+  { "interpreters-closed",
+    "this session is not given the BPF program that reads them; with root's rights or through the "
+    "service it is, where the kernel has BPF" },
+  { "interpreters-musl", "only with glibc they can be found, and theirs is musl" },
+  { "interpreters-unknown",
+    "only those of CPython 3.8 to 3.14 with the global lock are known; sondectl dump says which "
+    "file it is" },
+};
+
 #define CUT_MIN_PERCENT  1.0
 #define WAIT_MIN_PERCENT 5
 
@@ -103,6 +118,20 @@ append_cuts (GString *out, SondeClientSession *session)
     }
 }
 
+static void
+append_unseen (GString *out, SondeClientSession *session, gboolean is_named)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (unseen); i++)
+    {
+      guint64 n = sonde_client_session_get_statistic (session, unseen[i].key);
+      g_autofree char *processes = sonde_text_plural (n, "Python process", "Python processes");
+
+      if (n > 0 && !is_named)
+        g_string_append_printf (out, "Not shown: the functions of %s, for %s.\n", processes,
+                                unseen[i].why);
+    }
+}
+
 /* What helps against losses[@index], or NULL. A command that was not to wait for us has no need of
  * a faster disk. */
 static const char *
@@ -134,10 +163,11 @@ append_wait (GString *out, SondeClientSession *session)
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
  * @is_whole: it came to its end; @file: (nullable): its path, if it can be read; @name: as messages
- * show it */
+ * show it; @is_named: the command says itself what its functions are called */
 static char *
 dup_end (SondeClientSession *session,
          gboolean is_whole,
+         gboolean is_named,
          const char *file,
          const char *name,
          const SondeRecordOptions *options)
@@ -174,6 +204,7 @@ dup_end (SondeClientSession *session,
     }
   append_wait (out, session);
   append_cuts (out, session);
+  append_unseen (out, session, is_named);
   if (n_stuck > 0)
     g_string_append_printf (out,
                             "The kernel did not answer %s about processes and their files in time; "
@@ -437,6 +468,7 @@ record (const SondeRecordOptions *options)
       return SONDE_EXIT_OUR_FAILURE;
     }
   text = dup_end (sonde_record_run_session (self.run), !self.has_failed,
+                  sonde_record_run_is_named (self.run),
                   sonde_output_is_file (self.output) ? self.file : NULL,
                   sonde_output_name (self.output), self.options);
   g_printerr ("%s", text);

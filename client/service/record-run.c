@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "client/base/text.h"
+#include "client/service/named-command.h"
 #include "client/service/spawn.h"
 
 struct SondeRecordRun
@@ -25,11 +26,16 @@ struct SondeRecordRun
   GCancellable *cancellable;   /* of the start */
   SondeClientSession *session; /* NULL before the start */
   SondeSpawn *spawn;           /* NULL without a command */
-  int control_fd;              /* for the command; -1: none */
-  gboolean has_begun;          /* the recording: what it is of is in it */
-  gboolean has_stopped;        /* it */
-  gboolean has_failed;         /* it, or the start of the command */
-  gboolean was_told_to_end;    /* on purpose */
+  GPid pid;                    /* of it */
+  char **named;                /* the command, so that it names what it makes; NULL: as it is */
+  const SondeNamedRuntime *runtime; /* by what it does */
+  gboolean is_named;                /* it runs so */
+  gboolean has_map;                 /* it writes a file for that, which we made it write */
+  int control_fd;                   /* for the command; -1: none */
+  gboolean has_begun;               /* the recording: what it is of is in it */
+  gboolean has_stopped;             /* it */
+  gboolean has_failed;              /* it, or the start of the command */
+  gboolean was_told_to_end;         /* on purpose */
   gboolean terminated_command;
   int command_status; /* exit status of the command, -1 before */
   int exec_error;     /* errno, 0 if the command ran */
@@ -50,10 +56,12 @@ sonde_record_run_new (const SondeRecordOptions *options, GError **error)
 
       if (!sonde_record_options_make_preload (options, &preload, error))
         return NULL;
-      self->spawn = sonde_spawn_new (options->command, preload,
+      self->named = sonde_named_command_new (options->command, &self->runtime);
+      self->spawn = sonde_spawn_new (options->command, self->named, preload,
                                      g_strcmp0 (options->output, "-") == 0, error);
       if (self->spawn == NULL)
         return NULL;
+      self->pid = sonde_spawn_pid (self->spawn);
     }
   self->request = sonde_record_options_build (options, &self->fds, error);
   if (self->request == NULL)
@@ -82,6 +90,7 @@ sonde_record_run_free (SondeRecordRun *self)
   g_clear_object (&self->cancellable);
   g_clear_pointer (&self->request, g_variant_unref);
   g_clear_object (&self->fds);
+  g_strfreev (self->named);
   sonde_clear_fd (&self->control_fd);
   g_clear_error (&self->absence);
   g_clear_error (&self->refusal);
@@ -116,8 +125,13 @@ sonde_record_run_is_embedded (const SondeRecordRun *self)
 static void
 check_end (SondeRecordRun *self)
 {
-  if (self->has_stopped && (self->spawn == NULL || self->command_status >= 0))
-    self->handler->ended (self->user_data);
+  if (!self->has_stopped || (self->spawn != NULL && self->command_status < 0))
+    return;
+  /* All that was in it has been read. */
+  if (self->has_map)
+    sonde_named_command_remove_map (self->pid);
+  self->has_map = FALSE;
+  self->handler->ended (self->user_data);
 }
 
 /* A request that nobody has answered yet is taken back. */
@@ -159,6 +173,41 @@ notice_embedded (const SondeRecordRun *self, const char *why, const GError *erro
       = g_strdup_printf ("Recording embedded, with your own rights: %s (%s)", why, shown);
 
   self->handler->noticed (text, self->user_data);
+}
+
+/* Whether its interpreter is told to name what it makes, for nothing else does. */
+static gboolean
+is_to_be_named (const SondeRecordRun *self)
+{
+  const char *interpreters = NULL;
+
+  g_variant_lookup (self->request, "interpreters", "&s", &interpreters);
+  return self->named != NULL && g_strcmp0 (interpreters, "no") != 0
+         && (!self->runtime->is_walked || (self->is_embedded && !sonde_named_command_has_bpf ()));
+}
+
+static void
+release (SondeRecordRun *self)
+{
+  g_autofree char *path = sonde_named_command_dup_map_path (self->pid);
+
+  self->is_named = is_to_be_named (self);
+  if (self->is_named)
+    {
+      g_autofree char *options = g_strjoinv (" ", (char **) self->runtime->options);
+      g_autofree char *text
+          = g_strdup_printf ("Running %s with %s, so that its functions have names%s; "
+                             "--interpreters=no leaves it as it is",
+                             self->runtime->name, options,
+                             self->runtime->is_walked ? ": BPF, which shows them without, is "
+                                                        "closed to you"
+                                                      : "");
+
+      self->handler->noticed (text, self->user_data);
+      self->has_map = access (path, F_OK) < 0 && errno == ENOENT;
+    }
+  sonde_spawn_release (self->spawn, self->control_fd,
+                       sonde_client_session_get_rendezvous (self->session), self->is_named);
 }
 
 /* The session runs, and all that was asked for is in it: what it records is wanted from now on. */
@@ -225,8 +274,7 @@ process_added (GObject *source, GAsyncResult *result, gpointer user_data)
   if (is_added && !self->has_stopped)
     begin (self);
   if (is_added && !self->was_told_to_end)
-    sonde_spawn_release (self->spawn, self->control_fd,
-                         sonde_client_session_get_rendezvous (self->session));
+    release (self);
   /* The last copy that is closed is the command's. */
   sonde_clear_fd (&self->control_fd);
   if (!is_added && !self->has_stopped && !fall_back (self, error))
@@ -366,6 +414,12 @@ gboolean
 sonde_record_run_has_stopped (const SondeRecordRun *self)
 {
   return self->has_stopped;
+}
+
+gboolean
+sonde_record_run_is_named (const SondeRecordRun *self)
+{
+  return self->is_named;
 }
 
 int

@@ -73,6 +73,9 @@ SondeClientSession *sonde_record_run_session (const SondeRecordRun *self);
 /* Whether the recording is over. */
 gboolean sonde_record_run_has_stopped (const SondeRecordRun *self);
 
+/* Whether the command runs with options by which it names the code that it makes. */
+gboolean sonde_record_run_is_named (const SondeRecordRun *self);
+
 /* errno of a command that could not be run, else 0. */
 int sonde_record_run_exec_error (const SondeRecordRun *self);
 

@@ -13,6 +13,8 @@
 #include "base/fd.h"
 
 #define MAX_RENDEZVOUS 256 /* bytes, with the NUL */
+#define IS_NAMED       '+' /* the word begins with: in its other form */
+#define IS_PLAIN       '-'
 
 struct SondeSpawn
 {
@@ -26,16 +28,17 @@ struct SondeSpawn
   gpointer user_data;
 };
 
-/* Waits for the word. @control_fd: (out): came with it; -1: none. It is not close-on-exec. */
+/* Waits for the word, which has the form of the command and then the rendezvous.
+ * @control_fd: (out): came with it; -1: none. It is not close-on-exec. */
 static gboolean
-pass_gate (int gate_fd, char rendezvous[MAX_RENDEZVOUS], int *control_fd)
+pass_gate (int gate_fd, char word[1 + MAX_RENDEZVOUS], int *control_fd)
 {
   union
   {
     struct cmsghdr header;
     char space[CMSG_SPACE (sizeof (int))];
   } control;
-  struct iovec iov = { rendezvous, MAX_RENDEZVOUS };
+  struct iovec iov = { word, 1 + MAX_RENDEZVOUS };
   struct msghdr message = {
     .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
   };
@@ -50,7 +53,7 @@ pass_gate (int gate_fd, char rendezvous[MAX_RENDEZVOUS], int *control_fd)
   if (n >= 1 && header != NULL && header->cmsg_type == SCM_RIGHTS)
     memcpy (control_fd, CMSG_DATA (header), sizeof *control_fd);
 
-  return n >= 1 && rendezvous[n - 1] == '\0';
+  return n >= 2 && word[n - 1] == '\0';
 }
 
 /* How a profiled program finds its session. The inode tells it whether the number is still that of
@@ -80,22 +83,29 @@ set_control (int control_fd, const char *rendezvous)
 
 /* The child's half. We had one thread, so it may do what we may. */
 static void
-wait_and_exec (char **argv, const char *preload, gboolean spares_stdout, int gate_fd, int status_fd)
+wait_and_exec (char **argv,
+               char **named,
+               const char *preload,
+               gboolean spares_stdout,
+               int gate_fd,
+               int status_fd)
 {
   gssize n;
   int control_fd;
   int saved_errno;
   const char *others;
-  char rendezvous[MAX_RENDEZVOUS];
+  char word[1 + MAX_RENDEZVOUS];
 
   signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
   if (spares_stdout)
     dup2 (STDERR_FILENO, STDOUT_FILENO);
-  if (!pass_gate (gate_fd, rendezvous, &control_fd))
+  if (!pass_gate (gate_fd, word, &control_fd))
     _exit (125);
   /* The environment of a profiled program. */
   others = g_getenv ("LD_PRELOAD");
-  set_control (control_fd, rendezvous);
+  set_control (control_fd, word + 1);
+  if (word[0] == IS_NAMED && named != NULL)
+    argv = named;
   if (preload != NULL)
     {
       g_autofree char *all = others != NULL && others[0] != '\0'
@@ -124,7 +134,8 @@ set_errno (GError **error, const char *what)
 }
 
 SondeSpawn *
-sonde_spawn_new (char **argv, const char *preload, gboolean spares_stdout, GError **error)
+sonde_spawn_new (
+    char **argv, char **named, const char *preload, gboolean spares_stdout, GError **error)
 {
   sonde_autofd int gate_read = -1;
   sonde_autofd int gate_write = -1;
@@ -149,7 +160,7 @@ sonde_spawn_new (char **argv, const char *preload, gboolean spares_stdout, GErro
   if (pid == 0)
     {
       close (gate_write); /* or our end would keep the gate from seeing our parent's death */
-      wait_and_exec (argv, preload, spares_stdout, gate_read, status_write);
+      wait_and_exec (argv, named, preload, spares_stdout, gate_read, status_write);
     }
 
   self = g_new0 (SondeSpawn, 1);
@@ -220,16 +231,17 @@ sonde_spawn_pid (const SondeSpawn *self)
 }
 
 void
-sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous)
+sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous, gboolean is_named)
 {
   union
   {
     struct cmsghdr header;
     char space[CMSG_SPACE (sizeof (int))];
   } control = { .space = { 0 } };
+  char form = is_named ? IS_NAMED : IS_PLAIN;
   const char *word = rendezvous != NULL && strlen (rendezvous) < MAX_RENDEZVOUS ? rendezvous : "";
-  struct iovec iov = { (char *) word, strlen (word) + 1 };
-  struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+  struct iovec iov[] = { { &form, sizeof form }, { (char *) word, strlen (word) + 1 } };
+  struct msghdr message = { .msg_iov = iov, .msg_iovlen = G_N_ELEMENTS (iov) };
   gssize n;
 
   if (control_fd >= 0)

@@ -23,13 +23,14 @@ typedef struct
 /**
  * sonde_spawn_new:
  * @argv: the command, found through PATH
+ * @named: (nullable): another form of it, see sonde_spawn_release()
  * @preload: (nullable): a library for the command's LD_PRELOAD, before those that are there
  * @spares_stdout: our standard output is not for the command, which gets standard error instead
  *
  * Forks. The caller must not have started a thread yet, GLib's own included.
  */
-SondeSpawn *
-sonde_spawn_new (char **argv, const char *preload, gboolean spares_stdout, GError **error);
+SondeSpawn *sonde_spawn_new (
+    char **argv, char **named, const char *preload, gboolean spares_stdout, GError **error);
 
 /* Kills what still waits at the gate; leaves a running command alone. Accepts NULL. */
 void sonde_spawn_free (SondeSpawn *self);
@@ -41,8 +42,10 @@ void sonde_spawn_watch (SondeSpawn *self, const SondeSpawnHandler *handler, gpoi
 GPid sonde_spawn_pid (const SondeSpawn *self);
 
 /* Lets the command run. @control_fd: (transfer none): its end of a control socket, which its
- * environment tells it; -1: none. @rendezvous: (nullable): for its descendants without that */
-void sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous);
+ * environment tells it; -1: none. @rendezvous: (nullable): for its descendants without that.
+ * @is_named: it runs in its other form */
+void
+sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous, gboolean is_named);
 
 /* Whether the command was released and has not exited. */
 gboolean sonde_spawn_is_running (const SondeSpawn *self);

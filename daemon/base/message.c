@@ -596,6 +596,9 @@ sonde_statistic_name (SondeStatistic statistic)
     "walks-torn",
     "walks-apart",
     "walks-unnamed",
+    "interpreters-closed",
+    "interpreters-musl",
+    "interpreters-unknown",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

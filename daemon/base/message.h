@@ -409,6 +409,9 @@ typedef enum
   SONDE_STATISTIC_WALKS_TORN,     /* of WALKS, also in the next two: the list was being changed */
   SONDE_STATISTIC_WALKS_APART,    /* it did not fit to the native stack, and is shown below that */
   SONDE_STATISTIC_WALKS_UNNAMED,  /* a function's name had not come */
+  SONDE_STATISTIC_INTERPRETERS_CLOSED,  /* processes of interpreters that are not walked: none is */
+  SONDE_STATISTIC_INTERPRETERS_MUSL,    /* their C library is not glibc */
+  SONDE_STATISTIC_INTERPRETERS_UNKNOWN, /* another version or build */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 

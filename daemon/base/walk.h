@@ -14,7 +14,8 @@
  *
  * A worker computes from the files of a process where that list is (SondeWalkPlace); the broker
  * checks the numbers and gives them to the program. All of what comes back is of the profiled
- * program, and may be anything.
+ * program, and may be anything, but for the number of a record: the BPF program counts those of each
+ * processor from 1 on, modulo 2^32, also those that the ring has no room for.
  *
  * Source: docs/protocol.md, "Walks of interpreters"
  */
@@ -118,7 +119,7 @@ typedef struct
   uint32_t pid;
   uint32_t tid;
   uint32_t n_frames;
-  uint32_t padding;
+  uint32_t number;
   SondeWalkFrame frames[SONDE_WALK_MAX_FRAMES]; /* as many as there are, newest first */
 } SondeWalkRecord;
 
@@ -139,6 +140,8 @@ typedef struct
   uint32_t lines_bytes;
   SondeWalkText name;
   SondeWalkText file;
+  uint32_t number;
+  uint32_t padding;
   uint8_t name_bytes[SONDE_WALK_TEXT_BYTES];
   uint8_t file_bytes[SONDE_WALK_TEXT_BYTES];
   uint8_t lines[SONDE_WALK_LINES_BYTES]; /* as many as there are */
@@ -148,4 +151,4 @@ _Static_assert(sizeof (SondeWalkLayout) == 96, "walk layout");
 _Static_assert(sizeof (SondeWalkPlace) == 128, "walk place");
 _Static_assert(sizeof (SondeWalkFrame) == 16, "walk frame");
 _Static_assert(__builtin_offsetof(SondeWalkRecord, frames) == 40, "walk record");
-_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 48, "walk code");
+_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 56, "walk code");

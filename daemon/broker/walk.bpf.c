@@ -16,6 +16,7 @@
 #define WINDOW_BYTES  2048 /* of frames, read at once; a power of two */
 #define YOUNG_MS      1000 /* an address of code is used anew while a program loads more */
 #define CHECK_MS      50
+#define NO_ROOM       28 /* ENOSPC */
 
 /* Of objects of CPython, in all versions. */
 #define OBJECT_TYPE  8
@@ -47,9 +48,23 @@ struct seen
   uint32_t generation;
 };
 
-/* Beyond what a stack of BPF has room for. */
+struct bytes
+{
+  uint8_t bytes[SONDE_WALK_TEXT_BYTES];
+};
+
+/* Of the walk that is under way: beyond what a stack of BPF has room for. */
 struct scratch
 {
+  SondeWalkPlace place;
+  uint64_t frame;     /* that is next; 0: none */
+  uint64_t window_at; /* address of what was read last */
+  uint64_t chunk;     /* most frames lie one behind the other from there */
+  uint64_t chunk_end; /* 0: they do not */
+  uint32_t window_bytes;
+  uint32_t now_ms;
+  uint32_t n_told;
+  uint32_t n_records; /* of this processor: written, or lost and counted by the kernel */
   uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
   SondeWalkCode code;
@@ -99,40 +114,28 @@ struct
   __type (value, SondeWalkNamespace);
 } namespaces SEC (".maps");
 
-struct walker
-{
-  struct bpf_perf_event_data *sample;
-  const SondeWalkPlace *place;
-  struct scratch *scratch;
-  uint64_t frame;     /* that is next; 0: none */
-  uint64_t window;    /* address of what was read last */
-  uint64_t chunk;     /* most frames lie one behind the other from there */
-  uint64_t chunk_end; /* 0: they do not */
-  uint32_t window_bytes;
-  uint32_t pid;
-  uint32_t now_ms;
-  uint32_t n_told;
-};
+/* Functions below that are not static are checked by the kernel once, and not at each call; they
+ * see what they are given as so many bytes, so no pointer to another thing can be in there. */
 
 /* Of the frame that is next, which is in the window. */
 static inline const uint8_t *
-byte_at (const struct walker *walker, uint32_t offset)
+byte_at (const struct scratch *scratch, uint32_t offset)
 {
-  uint32_t at = (walker->frame - walker->window) & (WINDOW_BYTES - 1);
+  uint32_t at = (scratch->frame - scratch->window_at) & (WINDOW_BYTES - 1);
 
-  return walker->scratch->window + at + (offset & (SONDE_WALK_FRAME_BYTES - 1));
+  return scratch->window + at + (offset & (SONDE_WALK_FRAME_BYTES - 1));
 }
 
 static inline uint64_t
-field (const struct walker *walker, uint32_t offset)
+field (const struct scratch *scratch, uint32_t offset)
 {
   uint64_t value;
 
-  __builtin_memcpy (&value, byte_at (walker, offset), sizeof value);
+  __builtin_memcpy (&value, byte_at (scratch, offset), sizeof value);
   return value;
 }
 
-static uint64_t
+static inline uint64_t
 read_pointer (uint64_t address)
 {
   uint64_t value = 0;
@@ -141,15 +144,26 @@ read_pointer (uint64_t address)
   return value;
 }
 
+/* The kernel counts as lost what the ring has no room for, and nothing else. */
+static inline int
+count_record (struct scratch *scratch, int result)
+{
+  if (result == 0 || result == -NO_ROOM)
+    scratch->n_records++;
+  return result;
+}
+
 /* Bytes of a compact string. */
-static __noinline int
-read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, uint8_t *bytes)
+__noinline int
+read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, struct bytes *bytes)
 {
   uint64_t length = 0;
   uint32_t state = 0;
   uint32_t width;
   uint64_t from;
 
+  if (!place || !text || !bytes)
+    return -1;
   text->width = 0;
   text->size_bytes = 0;
   if (read_pointer (address + OBJECT_TYPE) != place->text_type
@@ -167,33 +181,39 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, u
   length *= width;
   /* The verifier has to see the bound. */
   asm volatile("%0 &= 255" : "+r"(length));
-  if (bpf_probe_read_user (bytes, length, (const void *) from))
+  if (bpf_probe_read_user (bytes->bytes, length, (const void *) from))
     return -1;
   text->width = width;
   text->size_bytes = length;
   return 0;
 }
 
-static __noinline int
-tell_code (struct walker *walker, uint64_t address)
+__noinline int
+tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t address)
 {
-  const SondeWalkPlace *place = walker->place;
-  SondeWalkCode *code = &walker->scratch->code;
-  uint64_t lines = read_pointer (address + place->layout.code_lines);
+  const SondeWalkLayout *layout;
+  SondeWalkCode *code;
+  uint64_t lines;
   uint64_t length = 0;
   uint64_t size_bytes;
 
+  if (!scratch)
+    return -1;
+  layout = &scratch->place.layout;
+  code = &scratch->code;
+  lines = read_pointer (address + layout->code_lines);
   code->kind = SONDE_WALK_RECORD_CODE;
-  code->pid = walker->pid;
-  code->generation = place->generation;
+  code->pid = scratch->walk.pid;
+  code->generation = scratch->place.generation;
   code->code = address;
+  code->number = scratch->n_records + 1;
   code->first_line = 0;
   bpf_probe_read_user (&code->first_line, sizeof code->first_line,
-                       (const void *) (address + place->layout.code_line));
-  read_text (place, read_pointer (address + place->layout.code_name), &code->name,
-             code->name_bytes);
-  read_text (place, read_pointer (address + place->layout.code_file), &code->file,
-             code->file_bytes);
+                       (const void *) (address + layout->code_line));
+  read_text (&scratch->place, read_pointer (address + layout->code_name), &code->name,
+             (struct bytes *) code->name_bytes);
+  read_text (&scratch->place, read_pointer (address + layout->code_file), &code->file,
+             (struct bytes *) code->file_bytes);
   bpf_probe_read_user (&length, sizeof length, (const void *) (lines + BYTES_LENGTH));
   if (length > SONDE_WALK_LINES_BYTES - 1)
     length = SONDE_WALK_LINES_BYTES - 1;
@@ -205,23 +225,31 @@ tell_code (struct walker *walker, uint64_t address)
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
   if (size_bytes > sizeof *code)
     return -1;
-  return bpf_perf_event_output (walker->sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes);
+  return count_record (
+      scratch, bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes));
 }
 
 /* Tells of a code object if that was not done. Returns: whether it is one */
-static __noinline int
-meet_code (struct walker *walker, uint64_t address)
+__noinline int
+meet_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t address)
 {
-  const SondeWalkPlace *place = walker->place;
-  uint32_t now_ms = walker->now_ms;
-  uint32_t pid = walker->pid;
-  uint32_t slot = ((address >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
-  struct seen *seen = bpf_map_lookup_elem (&codes, &slot);
+  const SondeWalkPlace *place;
+  uint32_t now_ms;
+  uint32_t pid;
+  uint32_t slot;
+  struct seen *seen;
   uint64_t name;
   uint64_t hash = 0;
   uint64_t identity;
   int is_same;
 
+  if (!scratch)
+    return 1;
+  place = &scratch->place;
+  now_ms = scratch->now_ms;
+  pid = scratch->walk.pid;
+  slot = ((address >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
+  seen = bpf_map_lookup_elem (&codes, &slot);
   if (!seen)
     return 1;
   is_same = seen->code == address && seen->pid == pid
@@ -238,10 +266,10 @@ meet_code (struct walker *walker, uint64_t address)
     }
   if (read_pointer (address + OBJECT_TYPE) != place->code_type)
     return 0;
-  if (walker->n_told >= SONDE_WALK_MAX_CODES)
+  if (scratch->n_told >= SONDE_WALK_MAX_CODES)
     return 1;
-  walker->n_told++;
-  if (tell_code (walker, address))
+  scratch->n_told++;
+  if (tell_code (sample, scratch, address))
     return 1;
   seen->code = address;
   seen->identity = identity;
@@ -254,85 +282,94 @@ meet_code (struct walker *walker, uint64_t address)
 
 /* Each read costs as much as any other, however long it is: so the frames before this one are read
  * with it, where they lie in the same memory. Below that a read would fail, and cost more. */
-static __noinline int
-move_window (struct walker *walker)
+__noinline int
+move_window (struct scratch *scratch)
 {
-  uint32_t size_bytes = walker->place->layout.frame_size & (2 * SONDE_WALK_FRAME_BYTES - 1);
-  uint64_t end = walker->frame + size_bytes;
+  uint32_t size_bytes;
+  uint64_t end;
 
-  if (walker->frame >= walker->window && end <= walker->window + walker->window_bytes)
+  if (!scratch)
+    return -1;
+  size_bytes = scratch->place.layout.frame_size & (2 * SONDE_WALK_FRAME_BYTES - 1);
+  end = scratch->frame + size_bytes;
+  if (scratch->frame >= scratch->window_at && end <= scratch->window_at + scratch->window_bytes)
     return 0;
-  walker->window = walker->frame;
-  if (walker->frame >= walker->chunk && end <= walker->chunk_end)
+  scratch->window_at = scratch->frame;
+  if (scratch->frame >= scratch->chunk && end <= scratch->chunk_end)
     {
-      walker->window = end - walker->chunk > WINDOW_BYTES ? end - WINDOW_BYTES : walker->chunk;
-      size_bytes = end - walker->window;
+      scratch->window_at
+          = end - scratch->chunk > WINDOW_BYTES ? end - WINDOW_BYTES : scratch->chunk;
+      size_bytes = end - scratch->window_at;
     }
   if (size_bytes > WINDOW_BYTES)
     size_bytes = WINDOW_BYTES;
-  walker->window_bytes = size_bytes;
+  scratch->window_bytes = size_bytes;
   asm volatile("%0 &= 4095" : "+r"(size_bytes));
   if (size_bytes > WINDOW_BYTES)
     return -1;
-  return bpf_probe_read_user (walker->scratch->window, size_bytes, (const void *) walker->window);
+  return bpf_probe_read_user (scratch->window, size_bytes, (const void *) scratch->window_at);
 }
+
+struct walker
+{
+  struct bpf_perf_event_data *sample;
+  struct scratch *scratch;
+};
 
 static long
 step (uint32_t index, struct walker *walker)
 {
-  const SondeWalkPlace *place = walker->place;
-  const SondeWalkLayout *layout = &place->layout;
-  SondeWalkRecord *walk = &walker->scratch->walk;
-  SondeWalkFrame *frame = &walk->frames[index & (SONDE_WALK_MAX_FRAMES - 1)];
+  struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkFrame *frame = &scratch->walk.frames[index & (SONDE_WALK_MAX_FRAMES - 1)];
   uint64_t code;
   uint8_t entry = 1;
 
-  if (walker->frame == 0)
+  if (scratch->frame == 0)
     return 1;
-  if (move_window (walker))
+  if (move_window (scratch))
     {
-      walk->flags |= SONDE_WALK_TORN;
+      scratch->walk.flags |= SONDE_WALK_TORN;
       return 1;
     }
-  code = field (walker, layout->frame_code);
+  code = field (scratch, layout->frame_code);
   if (layout->is_code_tagged)
     code &= ~7ull;
   if (layout->entry != SONDE_WALK_ENTRY_ALWAYS)
-    entry = *byte_at (walker, layout->frame_entry);
+    entry = *byte_at (scratch, layout->frame_entry);
   if (layout->entry == SONDE_WALK_ENTRY_SHIM && entry >= 3)
     code = 0;
-  else if (!meet_code (walker, code))
+  else if (!meet_code (walker->sample, scratch, code))
     {
-      walk->flags |= SONDE_WALK_TORN;
+      scratch->walk.flags |= SONDE_WALK_TORN;
       return 1;
     }
   frame->code = code;
-  frame->at = layout->is_at_index ? (uint32_t) field (walker, layout->frame_at)
-                                  : (uint32_t) (field (walker, layout->frame_at) - code);
+  frame->at = layout->is_at_index ? (uint32_t) field (scratch, layout->frame_at)
+                                  : (uint32_t) (field (scratch, layout->frame_at) - code);
   frame->entry = entry;
-  walker->frame = field (walker, layout->frame_caller);
-  walk->n_frames = index + 1;
+  scratch->frame = field (scratch, layout->frame_caller);
+  scratch->walk.n_frames = index + 1;
   return 0;
 }
 
 /* What a thread keeps under the interpreter's key. 0: nothing */
-static __noinline uint64_t
+__noinline uint64_t
 find_state (const SondeWalkPlace *place)
 {
   struct task_struct *task = (void *) bpf_get_current_task ();
   uint64_t thread = BPF_CORE_READ (task, thread.fsbase);
-  const SondeWalkLayout *layout = &place->layout;
   uint32_t key[2] = { 0 };
   uint64_t block;
 
-  if (bpf_probe_read_user (key, sizeof key, (const void *) place->key) || key[0] == 0
+  if (!place || bpf_probe_read_user (key, sizeof key, (const void *) place->key) || key[0] == 0
       || key[1] >= MAX_KEYS)
     return 0;
   block = key[1] < KEYS_A_BLOCK
-              ? thread + layout->thread_data - KEYS_A_BLOCK * layout->thread_data_size
-              : read_pointer (thread + layout->thread_data + key[1] / KEYS_A_BLOCK * 8);
-  return read_pointer (block + key[1] % KEYS_A_BLOCK * layout->thread_data_size
-                       + layout->thread_data_value);
+              ? thread + place->layout.thread_data - KEYS_A_BLOCK * place->layout.thread_data_size
+              : read_pointer (thread + place->layout.thread_data + key[1] / KEYS_A_BLOCK * 8);
+  return read_pointer (block + key[1] % KEYS_A_BLOCK * place->layout.thread_data_size
+                       + place->layout.thread_data_value);
 }
 
 /* Of the sampled thread, in the broker's namespace. 0: it is in none that this can tell. */
@@ -359,43 +396,52 @@ sonde_walk (struct bpf_perf_event_data *sample)
   uint32_t pid = ids >> 32;
   uint32_t zero = 0;
   const SondeWalkPlace *place = bpf_map_lookup_elem (&places, &pid);
-  struct walker walker = { .sample = sample, .place = place, .pid = pid };
+  struct walker walker = { .sample = sample };
+  struct scratch *scratch;
   uint64_t state;
   uint64_t size_bytes;
 
   if (!place)
     return 1;
-  walker.scratch = bpf_map_lookup_elem (&scratches, &zero);
-  if (!walker.scratch)
+  scratch = bpf_map_lookup_elem (&scratches, &zero);
+  if (!scratch)
     return 1;
-  state = find_state (place);
+  scratch->place = *place;
+  state = find_state (&scratch->place);
   if (state == 0)
     return 1;
-  walker.frame = read_pointer (state + place->layout.state_frame);
-  if (place->layout.is_indirect && walker.frame != 0)
-    walker.frame = read_pointer (walker.frame + place->layout.holder_frame);
-  if (place->layout.state_chunk != 0)
+  scratch->frame = read_pointer (state + scratch->place.layout.state_frame);
+  if (scratch->place.layout.is_indirect && scratch->frame != 0)
+    scratch->frame = read_pointer (scratch->frame + scratch->place.layout.holder_frame);
+  scratch->chunk = 0;
+  scratch->chunk_end = 0;
+  if (scratch->place.layout.state_chunk != 0)
     {
-      walker.chunk = read_pointer (state + place->layout.state_chunk);
-      walker.chunk_end = walker.chunk + read_pointer (walker.chunk + CHUNK_SIZE);
+      scratch->chunk = read_pointer (state + scratch->place.layout.state_chunk);
+      scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
     }
-  walker.now_ms = bpf_ktime_get_ns () / 1000000;
+  scratch->window_bytes = 0;
+  scratch->n_told = 0;
+  scratch->now_ms = bpf_ktime_get_ns () / 1000000;
 
-  walker.scratch->walk.kind = SONDE_WALK_RECORD_FRAMES;
-  walker.scratch->walk.flags = 0;
-  walker.scratch->walk.generation = place->generation;
-  walker.scratch->walk.ip = sample->regs.rip;
-  walker.scratch->walk.pid = pid;
-  walker.scratch->walk.tid = ids;
-  walker.scratch->walk.n_frames = 0;
+  scratch->walk.kind = SONDE_WALK_RECORD_FRAMES;
+  scratch->walk.flags = 0;
+  scratch->walk.generation = scratch->place.generation;
+  scratch->walk.ip = sample->regs.rip;
+  scratch->walk.pid = pid;
+  scratch->walk.tid = ids;
+  scratch->walk.n_frames = 0;
+  walker.scratch = scratch;
   bpf_loop (SONDE_WALK_MAX_FRAMES, step, &walker, 0);
-  if (walker.scratch->walk.n_frames == SONDE_WALK_MAX_FRAMES && walker.frame != 0)
-    walker.scratch->walk.flags |= SONDE_WALK_DEEP;
+  if (scratch->walk.n_frames == SONDE_WALK_MAX_FRAMES && scratch->frame != 0)
+    scratch->walk.flags |= SONDE_WALK_DEEP;
+  scratch->walk.number = scratch->n_records + 1;
   size_bytes = __builtin_offsetof(SondeWalkRecord, frames)
-               + walker.scratch->walk.n_frames * sizeof (SondeWalkFrame);
+               + scratch->walk.n_frames * sizeof (SondeWalkFrame);
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
   if (size_bytes <= sizeof (SondeWalkRecord))
-    bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, &walker.scratch->walk, size_bytes);
+    count_record (scratch, bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU,
+                                                  &scratch->walk, size_bytes));
   return 1;
 }
 

@@ -80,8 +80,7 @@ def main():
     wait_for(lambda: all(os.readlink(f'/proc/{pid}/exe') == burn for pid in targets.values()), 'their programs')
 
     def record(user, name, *arguments):
-        # To load the program for interpreters takes some hundredths of a second, of a budget of one in a hundred.
-        return Recording(service, sondectl, user, folders[user], name, '--interpreters=no', '-p', str(targets[user]), *arguments)
+        return Recording(service, sondectl, user, folders[user], name, '-p', str(targets[user]), *arguments)
 
     other = record(modest, 'other.syscap', '-F', '1')  # within the budget of any build
     root = record(0, 'root.syscap', *DEAREST)

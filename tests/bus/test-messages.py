@@ -47,6 +47,9 @@ LOSSES = {
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
     'unwind-chain-short': 'where frame pointers do; raise --stack-size.',
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',
+    'interpreters-closed': "this session is not given the BPF program that reads them; with root's rights or through the service",
+    'interpreters-musl': 'only with glibc they can be found, and theirs is musl.',
+    'interpreters-unknown': 'only those of CPython 3.8 to 3.14 with the global lock are known; sondectl dump says which file it is.',
 }
 
 
@@ -142,6 +145,32 @@ def test_losses(cases):
     cases.expect('Now: sondectl heap y.syscap', 'record', '-e', *programs, '--memory', '--event', 'none', '-o', 'y.syscap', '--', 'ls',
                  SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
                  SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
+
+
+def test_interpreters(cases):
+    """Options that a command gets so that its functions have names."""
+    user = cases.service.next_user()
+    folder = cases.service.make_folder(user)
+    programs = [f'--sonded={cases.service.build}/daemon/control/sonded', f'--worker={cases.service.build}/daemon/capture/sonde-capture']
+    for name in ('node', 'python3.12'):
+        path = cases.write(name, b'#!/bin/sh\necho "told: $*"\n')
+        os.chmod(path, 0o755)
+        os.chmod(cases.folder, 0o755)
+
+        def record(*arguments):
+            return cases.run('record', '-e', *programs, '-o', os.path.join(folder, 'x.syscap'), *arguments, '--', path, 'x', user=user,
+                             SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'))
+
+        text = record()
+        check('--interpreters=no leaves it as it is\n' in text, text)
+        if name == 'node':
+            check('sondectl: Running node with --perf-basic-prof --interpreted-frames-native-stack' in text, text)
+            check('told: --perf-basic-prof --interpreted-frames-native-stack --no-logfile-per-isolate --logfile=+ x\n' in text, text)
+        else:
+            check('Running Python with -X perf, so that its functions have names: BPF, which shows them without, is closed' in text, text)
+            check('told: -X perf x\n' in text, text)
+        text = record('--interpreters=no')
+        check('Running' not in text and 'told: x\n' in text, text)
 
 
 def test_arguments(cases):
@@ -247,11 +276,12 @@ def test_complete(cases):
 
 
 def main():
-    service = Service(7)
+    service = Service(8)
     cases = Cases(service)
     for name, test in (('each error of the interface is shown in the words of sondectl', test_names),
                        ('the service itself says so', test_service),
                        ('what was lost comes with what helps', test_losses),
+                       ('a command that names its own code is run so, and that is said', test_interpreters),
                        ('a command that lacks something says what, or where to look', test_arguments),
                        ('reports name the option that would help', test_reports),
                        ('what is armed says what comes next', test_armed),

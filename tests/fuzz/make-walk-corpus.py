@@ -11,7 +11,7 @@ MAX_FRAMES, TEXT_BYTES = 256, 256
 
 def walk(n_frames=2, flags=0, ip=0, kind=1, frames=None, tid=1):
     """docs/protocol.md, "Walks of interpreters"."""
-    head = struct.pack('<IIQQIIII', kind, flags, 3, ip, 1, tid, n_frames, 0)
+    head = struct.pack('<IIQQIIII', kind, flags, 3, ip, 1, tid, n_frames, 1)
     body = b''.join(struct.pack('<QIB3x', 0x1000 * i, 184 + 2 * i, i % 2)
                     for i in range(n_frames if frames is None else frames))
     return head + body
@@ -20,8 +20,8 @@ def walk(n_frames=2, flags=0, ip=0, kind=1, frames=None, tid=1):
 def code(address=0x1000, name=b'walk', width=1, file=b'/a/tree.py', table=b'\x80\x00\xd8\x04\x05', kind=2,
          sizes=None, lines=None, pid=1):
     sizes = sizes or (len(name), len(file))
-    return (struct.pack('<IIQQIIIIII', kind, pid, 3, address, 7, len(table) if lines is None else lines,
-                        sizes[0], width, sizes[1], 1)
+    return (struct.pack('<IIQQIIIIIIII', kind, pid, 3, address, 7, len(table) if lines is None else lines,
+                        sizes[0], width, sizes[1], 1, 2, 0)
             + name.ljust(TEXT_BYTES, b'\0') + file.ljust(TEXT_BYTES, b'\0') + table)
 
 

@@ -181,7 +181,7 @@ main (int argc, char **argv)
       return 2;
     }
   test.folder = argv[3];
-  test.spawn = spawn = sonde_spawn_new (argv + 4, NULL, FALSE, &error);
+  test.spawn = spawn = sonde_spawn_new (argv + 4, NULL, NULL, FALSE, &error);
   if (spawn == NULL)
     fail (argv[4], error);
   test.connection = connection = sonde_connection_open_embedded (argv[1], argv[2], &error);
@@ -191,7 +191,7 @@ main (int argc, char **argv)
 
   start (&test);
   sonde_spawn_watch (spawn, &handler, NULL);
-  sonde_spawn_release (spawn, -1, NULL);
+  sonde_spawn_release (spawn, -1, NULL, FALSE);
   g_timeout_add (WAIT_MS, open_late, &test);
   g_main_loop_run (loop);
   g_free (test.session);

@@ -350,6 +350,58 @@ shows_nothing_more_of_what_has_closed_itself (Fixture *fixture, gconstpointer da
   g_assert_cmpuint (count (fixture, SONDE_STATISTIC_WALKS_UNNAMED), ==, 1);
 }
 
+static void
+map_musl (Fixture *fixture)
+{
+  map (fixture, open_libc (), 3, LIBC_BASE, PIECE_OFFSET, "/lib/ld-musl-x86_64.so.1");
+}
+
+/* Each process once, by the first reason. */
+static void
+counts_processes_whose_functions_it_cannot_show (Fixture *fixture, gconstpointer data)
+{
+  static const struct
+  {
+    guint32 version;
+    void (*map_libc) (Fixture *fixture);
+    gboolean is_walked;
+    SondeStatistic counted;
+  } rows[] = {
+    { 0x030b02f0, map_libc, FALSE, SONDE_STATISTIC_INTERPRETERS_CLOSED },
+    { 0x030b02f0, map_musl, TRUE, SONDE_STATISTIC_INTERPRETERS_MUSL },
+    { 0x030f02f0, map_libc, TRUE, SONDE_STATISTIC_INTERPRETERS_UNKNOWN },
+    { 0x030b02f0, map_libc, TRUE, SONDE_N_STATISTICS },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      tear_down (fixture, NULL);
+      *fixture = (Fixture){ 0 };
+      set_up (fixture, NULL);
+      if (rows[i].is_walked)
+        sonde_interpreters_set_walked (fixture->interpreters);
+      map_python (fixture, rows[i].version);
+      sonde_interpreters_meet (fixture->interpreters, fixture->process);
+      g_assert_cmpuint (count (fixture, SONDE_STATISTIC_INTERPRETERS_CLOSED), ==, 0);
+      rows[i].map_libc (fixture);
+      sonde_interpreters_meet (fixture->interpreters, fixture->process);
+      map (fixture, open_libc (), 9, 0x7d0000000000, PIECE_OFFSET, "/lib/other.so");
+      sonde_interpreters_meet (fixture->interpreters, fixture->process);
+      for (guint j = SONDE_STATISTIC_INTERPRETERS_CLOSED; j < SONDE_N_STATISTICS; j++)
+        g_assert_cmpuint (count (fixture, j), ==, j == rows[i].counted);
+    }
+}
+
+static void
+says_if_more_is_missing_than_the_kernel_lost (Fixture *fixture, gconstpointer data)
+{
+  SondeWalkRecord walk = { .kind = SONDE_WALK_RECORD_FRAMES, .number = 4 };
+
+  take (fixture, &walk, sizeof walk);
+  g_assert_true (sonde_interpreters_check_losses (fixture->interpreters, 3));
+  g_assert_false (sonde_interpreters_check_losses (fixture->interpreters, 2));
+}
+
 #define ADD(name, test) g_test_add ("/interpreters/" name, Fixture, NULL, set_up, test, tear_down)
 
 int
@@ -358,6 +410,10 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   ADD ("tells-nothing-of-a-version-that-it-does-not-know",
        tells_nothing_of_a_version_that_it_does_not_know);
+  ADD ("counts-processes-whose-functions-it-cannot-show",
+       counts_processes_whose_functions_it_cannot_show);
+  ADD ("says-if-more-is-missing-than-the-kernel-lost",
+       says_if_more_is_missing_than_the_kernel_lost);
   ADD ("reads-no-more-files-than-its-limit", reads_no_more_files_than_its_limit);
   ADD ("leaves-a-stack-without-a-walk-as-it-is", leaves_a_stack_without_a_walk_as_it_is);
   ADD ("shows-nothing-more-of-what-has-closed-itself",

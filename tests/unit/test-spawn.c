@@ -39,12 +39,12 @@ static const SondeSpawnHandler handler = { on_exec_failed, on_exited };
 static void
 run (const char *const *argv, Seen *seen)
 {
-  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL, FALSE, NULL);
+  g_autoptr (SondeSpawn) spawn = sonde_spawn_new ((char **) argv, NULL, NULL, FALSE, NULL);
 
   g_assert_nonnull (spawn);
   sonde_spawn_watch (spawn, &handler, seen);
   g_assert_false (sonde_spawn_is_running (spawn));
-  sonde_spawn_release (spawn, -1, NULL);
+  sonde_spawn_release (spawn, -1, NULL, FALSE);
   while (!seen->has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_false (sonde_spawn_is_running (spawn));
@@ -70,11 +70,11 @@ tell_environment (const char *preload, int control_fd)
 
   dup2 (out, 1);
   dup2 (out, 2);
-  spawn = sonde_spawn_new ((char **) argv, preload, FALSE, NULL);
+  spawn = sonde_spawn_new ((char **) argv, NULL, preload, FALSE, NULL);
   dup2 (saved[0], 1);
   dup2 (saved[1], 2);
   sonde_spawn_watch (spawn, &handler, &seen);
-  sonde_spawn_release (spawn, control_fd, control_fd >= 0 ? "@somewhere:1" : NULL);
+  sonde_spawn_release (spawn, control_fd, control_fd >= 0 ? "@somewhere:1" : NULL, FALSE);
   while (!seen.has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
@@ -130,7 +130,7 @@ static void
 a_command_that_is_never_released_is_killed (void)
 {
   const char *const argv[] = { "true", NULL };
-  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL, FALSE, NULL);
+  SondeSpawn *spawn = sonde_spawn_new ((char **) argv, NULL, NULL, FALSE, NULL);
   GPid pid = sonde_spawn_pid (spawn);
 
   g_assert_cmpint (kill (pid, 0), ==, 0);
@@ -160,6 +160,26 @@ a_deadly_signal_comes_through (void)
   g_assert_cmpint (WTERMSIG (seen.wait_status), ==, SIGKILL);
 }
 
+static void
+runs_in_the_form_that_the_word_says (void)
+{
+  const char *const plain[] = { "sh", "-c", "exit 3", NULL };
+  const char *const named[] = { "sh", "-c", "exit 4", NULL };
+
+  for (int is_named = 0; is_named < 2; is_named++)
+    {
+      g_autoptr (SondeSpawn) spawn
+          = sonde_spawn_new ((char **) plain, (char **) named, NULL, FALSE, NULL);
+      Seen seen = { 0 };
+
+      sonde_spawn_watch (spawn, &handler, &seen);
+      sonde_spawn_release (spawn, -1, "@somewhere:1", is_named);
+      while (!seen.has_exited)
+        g_main_context_iteration (NULL, TRUE);
+      g_assert_cmpint (WEXITSTATUS (seen.wait_status), ==, 3 + is_named);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -174,5 +194,7 @@ main (int argc, char **argv)
                    a_command_that_is_never_released_is_killed);
   g_test_add_func ("/spawn/the-exit-status-comes-through", the_exit_status_comes_through);
   g_test_add_func ("/spawn/a-deadly-signal-comes-through", a_deadly_signal_comes_through);
+  g_test_add_func ("/spawn/runs-in-the-form-that-the-word-says",
+                   runs_in_the_form_that_the_word_says);
   return g_test_run ();
 }

@@ -53,6 +53,15 @@ sample_of (int cpu, uint64_t ip)
 }
 
 static gboolean
+add_numbered (SondeWalkPairs *pairs, int cpu, uint32_t number)
+{
+  SondeWalkRecord walk = walk_of (IP);
+
+  walk.number = number;
+  return sonde_walk_pairs_add (pairs, cpu, 1000, (const uint8_t *) &walk, WALK_BYTES);
+}
+
+static gboolean
 add_walk (SondeWalkPairs *pairs, int cpu, uint64_t ip)
 {
   SondeWalkRecord walk = walk_of (ip);
@@ -178,6 +187,32 @@ counts_walks_whose_sample_is_lost (void)
 }
 
 static void
+counts_records_that_did_not_come_by_their_numbers (void)
+{
+  g_autoptr (GArray) told = g_array_new (FALSE, FALSE, sizeof (uint64_t));
+  g_autoptr (SondeWalkPairs) pairs = sonde_walk_pairs_new (count_code, told);
+  SondeWalkCode code = code_of (0x1000);
+
+  g_assert_true (add_numbered (pairs, 0, 1));
+  g_assert_true (add_numbered (pairs, 1, 1));
+  g_assert_cmpuint (sonde_walk_pairs_n_missing (pairs), ==, 0);
+  code.number = 2;
+  g_assert_true (sonde_walk_pairs_add (pairs, 0, 1000, (const uint8_t *) &code, CODE_BYTES));
+  g_assert_true (add_numbered (pairs, 0, 3));
+  g_assert_cmpuint (sonde_walk_pairs_n_missing (pairs), ==, 0);
+  g_assert_true (add_numbered (pairs, 0, 7));
+  g_assert_true (add_numbered (pairs, 1, 3));
+  g_assert_cmpuint (sonde_walk_pairs_n_missing (pairs), ==, 4);
+  /* What is no record has no number. */
+  g_assert_false (sonde_walk_pairs_add (pairs, 0, 1000, (const uint8_t *) &code, 8));
+  g_assert_true (add_numbered (pairs, 0, 8));
+  g_assert_cmpuint (sonde_walk_pairs_n_missing (pairs), ==, 4);
+  g_assert_true (add_numbered (pairs, 2, G_MAXUINT32));
+  g_assert_true (add_numbered (pairs, 2, 0));
+  g_assert_cmpuint (sonde_walk_pairs_n_missing (pairs), ==, 4 + (guint64) G_MAXUINT32 - 1);
+}
+
+static void
 finds_the_same_until_the_sample_is_taken (void)
 {
   g_autoptr (GArray) told = g_array_new (FALSE, FALSE, sizeof (uint64_t));
@@ -252,6 +287,8 @@ main (int argc, char **argv)
                    takes_no_walk_for_that_of_another_sample);
   g_test_add_func ("/walk-pairs/counts-walks-whose-sample-is-lost",
                    counts_walks_whose_sample_is_lost);
+  g_test_add_func ("/walk-pairs/counts-records-that-did-not-come-by-their-numbers",
+                   counts_records_that_did_not_come_by_their_numbers);
   g_test_add_func ("/walk-pairs/finds-the-same-until-the-sample-is-taken",
                    finds_the_same_until_the_sample_is_taken);
   g_test_add_func ("/walk-pairs/tells-of-code-when-its-sample-is-taken",

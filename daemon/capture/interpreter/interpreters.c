@@ -8,9 +8,11 @@
 #include "daemon/capture/interpreter/mixed-stack.h"
 #include "daemon/capture/interpreter/python-finder.h"
 #include "daemon/capture/interpreter/walk-pairs.h"
+#include "protocol/ledger.h"
 
 #define MAX_PROCESSES SONDE_PROCESS_TABLE_MAX_PROCESSES
-#define MAX_FILES     1024 /* of those names; what comes later is none */
+#define MAX_FILES     1024       /* of those names; what comes later is none */
+#define MUSL_PREFIX   "ld-musl-" /* its C library is the linker */
 #define UNNAMED       "[unnamed function]"
 #define APART         "[interpreter]"
 
@@ -19,7 +21,9 @@ typedef enum
 {
   FILE_OTHER,
   FILE_PYTHON,
+  FILE_UNKNOWN_PYTHON,
   FILE_LIBC,
+  FILE_MUSL,
 } FileKind;
 
 typedef struct
@@ -36,7 +40,8 @@ typedef struct
   uint64_t place;      /* generation of the walk's place; 0: it is not walked */
   const KnownFile *python;
   const KnownFile *libc;
-  uint64_t bias; /* of python */
+  gboolean is_counted; /* as one that is not walked */
+  uint64_t bias;       /* of python */
   uint64_t evaluators[SONDE_PYTHON_MAX_EVALUATORS][2];
 } KnownProcess;
 
@@ -52,6 +57,7 @@ struct SondeInterpreters
   SondeCodeTable *codes;
   SondeWalkPairs *pairs;
   uint64_t last_place;
+  gboolean is_walked; /* else nothing is */
   gboolean has_told_full;
   uint64_t names[SONDE_WALK_MAX_FRAMES];
   uint64_t merged[SONDE_INTERPRETERS_MAX_DEPTH];
@@ -115,6 +121,12 @@ sonde_interpreters_free (SondeInterpreters *self)
   g_free (self);
 }
 
+void
+sonde_interpreters_set_walked (SondeInterpreters *self)
+{
+  self->is_walked = TRUE;
+}
+
 /* --- files --- */
 
 static void
@@ -156,7 +168,9 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
 
   if (file != NULL)
     return file;
-  if (fd < 0 || (!may_be_python && !sonde_python_has_name_of_libc (name))
+  if (fd < 0
+      || (!may_be_python && !sonde_python_has_name_of_libc (name)
+          && !g_str_has_prefix (name, MUSL_PREFIX))
       || g_hash_table_size (self->files) >= MAX_FILES)
     return NULL;
   file = g_new0 (KnownFile, 1);
@@ -164,12 +178,16 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
   if (may_be_python)
     {
       result = sonde_python_find (fd, name, &file->python, &why);
-      file->kind = result == 0 ? FILE_PYTHON : FILE_OTHER;
+      file->kind = result == 0          ? FILE_PYTHON
+                   : result == -ENOTSUP ? FILE_UNKNOWN_PYTHON
+                                        : FILE_OTHER;
       if (result == 0)
         add_parts (&file->python, mapping->module);
       else if (result == -ENOTSUP)
         tell_unknown (self, name, why);
     }
+  else if (g_str_has_prefix (name, MUSL_PREFIX))
+    file->kind = FILE_MUSL;
   else
     file->kind = sonde_python_find_threads (fd, &file->threads) == 0 ? FILE_LIBC : FILE_OTHER;
   return file;
@@ -223,6 +241,15 @@ start_walk (SondeInterpreters *self,
   self->send (&message, self->user_data);
 }
 
+/* Once for each process. */
+static void
+count_unwalked (SondeInterpreters *self, KnownProcess *known, SondeStatistic why)
+{
+  if (!known->is_counted)
+    sonde_tally_add (self->tally, why, 1);
+  known->is_counted = TRUE;
+}
+
 /* Whether its mappings have an interpreter, and the same one. */
 static void
 look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
@@ -232,6 +259,8 @@ look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
   const SondeProcessMapping *found = NULL;
   const KnownFile *python = NULL;
   const KnownFile *libc = NULL;
+  gboolean has_unknown = FALSE;
+  gboolean has_musl = FALSE;
 
   for (size_t i = 0; i < n_mappings; i++)
     {
@@ -244,7 +273,15 @@ look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
         }
       else if (file != NULL && file->kind == FILE_LIBC)
         libc = file;
+      has_unknown = has_unknown || (file != NULL && file->kind == FILE_UNKNOWN_PYTHON);
+      has_musl = has_musl || (file != NULL && file->kind == FILE_MUSL);
     }
+  if (has_unknown)
+    count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_UNKNOWN);
+  else if (python != NULL && has_musl)
+    count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_MUSL);
+  else if (python != NULL && libc != NULL && !self->is_walked)
+    count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_CLOSED);
   if (known->place != 0 && python == known->python && libc == known->libc
       && found->bias == known->bias)
     return;
@@ -334,6 +371,22 @@ sonde_interpreters_end_sample (SondeInterpreters *self, int cpu)
   sonde_walk_pairs_end (self->pairs, cpu);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNPAIRED,
                    sonde_walk_pairs_n_unpaired (self->pairs) - n_before);
+}
+
+gboolean
+sonde_interpreters_check_losses (SondeInterpreters *self, guint64 n_lost)
+{
+  guint64 n_missing = sonde_walk_pairs_n_missing (self->pairs);
+  g_autofree char *text = NULL;
+
+  if (n_missing <= n_lost)
+    return TRUE;
+  text = g_strdup_printf (SONDE_LEDGER_MISSING
+                          "%" G_GUINT64_FORMAT " walks and names of interpreted programs did not "
+                          "come, and the kernel says that it lost %" G_GUINT64_FORMAT,
+                          n_missing, n_lost);
+  sonde_recorder_warn (self->recorder, text);
+  return FALSE;
 }
 
 /* Bytes of code before the instruction. */

@@ -32,6 +32,8 @@ SondeInterpreters *sonde_interpreters_new (SondeProcessTable *processes,
 void sonde_interpreters_free (SondeInterpreters *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeInterpreters, sonde_interpreters_free)
 
+/* The session has a program that walks them, before their first sample. */
+void sonde_interpreters_set_walked (SondeInterpreters *self);
 /* Before a sample of it is taken: costs one look-up as long as its mappings stay what they are. */
 void sonde_interpreters_meet (SondeInterpreters *self, SondeProcess *process);
 /* It has executed another program, or ended. */
@@ -57,3 +59,7 @@ size_t sonde_interpreters_merge (SondeInterpreters *self,
                                  gboolean is_complete);
 /* A sample was taken, in whatever way. */
 void sonde_interpreters_end_sample (SondeInterpreters *self, int cpu);
+
+/* At the end. @n_lost: records, by the kernel's count. FALSE: more did not come, of which a LOG
+ * warns */
+gboolean sonde_interpreters_check_losses (SondeInterpreters *self, guint64 n_lost);

@@ -14,6 +14,7 @@ typedef struct
 
 typedef struct
 {
+  uint32_t number; /* of the record that came last */
   gboolean has_walk;
   gboolean is_found; /* by its sample */
   SondeWalkRecord walk;
@@ -26,6 +27,7 @@ struct SondeWalkPairs
   SondeWalkPairsCode code;
   gpointer user_data;
   guint64 n_unpaired;
+  guint64 n_missing;
   guint n_codes; /* of all processors */
 };
 
@@ -184,6 +186,13 @@ keep_code (SondeWalkPairs *self, PendingWalk *pending, const uint8_t *bytes, Pen
   self->n_codes++;
 }
 
+static void
+count_missing (SondeWalkPairs *self, PendingWalk *pending, uint32_t number)
+{
+  self->n_missing += (uint32_t) (number - pending->number - 1);
+  pending->number = number;
+}
+
 gboolean
 sonde_walk_pairs_add (
     SondeWalkPairs *self, int cpu, int64_t time_ns, const uint8_t *bytes, size_t size_bytes)
@@ -195,11 +204,14 @@ sonde_walk_pairs_add (
     return FALSE;
   if (sonde_walk_code_parse (bytes, size_bytes, &code))
     {
+      count_missing (self, pending, code.number);
       keep_code (self, pending, bytes, (PendingCode){ time_ns, MIN (size_bytes, sizeof code) });
       return TRUE;
     }
   drop_walk (self, pending);
   pending->has_walk = sonde_walk_record_parse (bytes, size_bytes, &pending->walk);
+  if (pending->has_walk)
+    count_missing (self, pending, pending->walk.number);
   return pending->has_walk;
 }
 
@@ -234,4 +246,10 @@ guint64
 sonde_walk_pairs_n_unpaired (const SondeWalkPairs *self)
 {
   return self->n_unpaired;
+}
+
+guint64
+sonde_walk_pairs_n_missing (const SondeWalkPairs *self)
+{
+  return self->n_missing;
 }

@@ -37,6 +37,9 @@ const SondeWalkRecord *sonde_walk_pairs_find (SondeWalkPairs *self, const SondeP
 void sonde_walk_pairs_end (SondeWalkPairs *self, int cpu);
 /* Walks whose sample did not come. */
 guint64 sonde_walk_pairs_n_unpaired (const SondeWalkPairs *self);
+/* Records that did not come, by the numbers of those that did: all of them are among what the
+ * kernel counts as lost, which may be more, by what it lost after the last one. */
+guint64 sonde_walk_pairs_n_missing (const SondeWalkPairs *self);
 
 /* As above, without the rest: FALSE: impossible. */
 gboolean sonde_walk_record_parse (const uint8_t *bytes, size_t size_bytes, SondeWalkRecord *record);

@@ -104,6 +104,7 @@ sonde_tally_describe_losses (const SondeTally *self,
     { SONDE_LEDGER_EVENTS_LOST_RING, "events in rings of programs" },
     { SONDE_LEDGER_EVENTS_REFUSED, "events that this session does not take" },
     { SONDE_STATISTIC_RINGS_REFUSED, "threads' events, all of each, which got no ring" },
+    { SONDE_STATISTIC_WALKS_LOST, "walks and names of interpreted programs in the kernel's ring" },
     { SONDE_STATISTIC_LOST_SIDEBAND, "records of mappings in the kernel's ring (read again)" },
   };
   guint64 n_throttled

@@ -289,6 +289,8 @@ sonde_dispatch_add_walks (SondeWorkerSession *self, uint64_t id)
 {
   if (self->walk_ids->len >= SONDE_MESSAGE_MAX_RINGS)
     return FALSE;
+  if (self->interpreters != NULL)
+    sonde_interpreters_set_walked (self->interpreters);
   g_array_append_val (self->walk_ids, id);
   g_array_sort (self->walk_ids, compare_ids);
   self->decoder.walk_ids = (const uint64_t *) (const void *) self->walk_ids->data;
@@ -339,6 +341,7 @@ read_lost (SondeWorkerSession *self, guint budget)
                                                     : self->n_lost_records;
 
   sonde_tally_set_lost_kernel (&self->tally, n + self->n_lost_hardware);
+  self->tally.values[SONDE_STATISTIC_WALKS_LOST] = sonde_rings_n_walks_lost (self->rings);
 }
 
 void
@@ -379,6 +382,9 @@ sonde_dispatch_end (SondeWorkerSession *self)
 {
   sonde_rings_unwatch (self->rings);
   read_lost (self, G_MAXUINT);
+  if (self->interpreters != NULL)
+    sonde_interpreters_check_losses (self->interpreters,
+                                     self->tally.values[SONDE_STATISTIC_WALKS_LOST]);
   sonde_inferiors_end (self->inferiors);
   sonde_unheard_end (self->unheard);
   sonde_recorder_settle_maps (self->recorder);
@@ -404,7 +410,6 @@ sonde_dispatch_sum (const SondeWorkerSession *self, guint64 values[SONDE_N_STATI
     values[i] = tally.values[i];
   sonde_recorder_sum (self->recorder, values);
   values[SONDE_STATISTIC_LATE] = sonde_rings_n_late (self->rings);
-  values[SONDE_STATISTIC_WALKS_LOST] = sonde_rings_n_walks_lost (self->rings);
   values[SONDE_STATISTIC_RING_BYTES] = sonde_rings_size (self->rings);
   values[SONDE_STATISTIC_PROCESSES] = sonde_process_table_n_processes (self->processes);
   values[SONDE_STATISTIC_MODULES] = sonde_module_store_n_modules (self->modules);

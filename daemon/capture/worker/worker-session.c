@@ -517,7 +517,9 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
                            self->jit_names, hides_others, send_request, self);
   if (setup->asked.symbols)
     self->addresses = sonde_sampled_addresses_new (self->processes);
-  if (setup->asked.interpreters)
+  /* Where samples are none that a walk can come with, there is nothing to be missed. */
+  if (setup->asked.interpreters && setup->asked.event != SONDE_EVENT_TRACEPOINT
+      && setup->asked.unwind != SONDE_UNWIND_NONE)
     self->interpreters = sonde_interpreters_new (self->processes, self->recorder, &self->tally,
                                                  send_interpreter, self);
   self->counters = sonde_counters_new (self->recorder, ask_counters, self);
