@@ -277,6 +277,23 @@ name_slow (SondeCalls *self)
 
 /* --- sums --- */
 
+/* What a timed call of nothing takes, the ends of its two hooks: the least that any call took,
+ * where that is no more than these can be. */
+static double
+find_empty_ticks (const SondeCallsProgram *of, double pair_ticks)
+{
+  double least = pair_ticks;
+
+  for (guint i = 0; i < of->paths->len; i++)
+    {
+      const SondeCallsPath *path = &g_array_index (of->paths, SondeCallsPath, i);
+
+      if (path->timed > 0)
+        least = MIN (least, (double) path->min_ticks);
+    }
+  return least;
+}
+
 /* What is inside a path's own time, of one program: children come behind their parents. */
 static void
 sum_paths (SondeCalls *self, guint program)
@@ -290,6 +307,7 @@ sum_paths (SondeCalls *self, guint program)
                           ? (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
                                 / (double) account[SONDE_CALLS_ACCOUNT_N_HOOKS]
                           : 0;
+  double empty_ticks = find_empty_ticks (of, pair_ticks);
   guint64 n_underway = MAX (account[SONDE_CALLS_ACCOUNT_N_THREADS], 1);
   guint first = self->nodes->len;
   guint n = of->paths->len;
@@ -309,12 +327,13 @@ sum_paths (SondeCalls *self, guint program)
       node->sum.timed = path->timed;
       if (path->timed == 0)
         continue;
-      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * pair_ticks);
+      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * pair_ticks
+                              - timed * empty_ticks);
       node->sum.mean_ns = own_ticks / timed * ns_a_tick;
       node->sum.total_ns = node->sum.mean_ns * (double) path->calls;
-      node->sum.self_ns = of->mode == 3
-                              ? (double) path->self_ticks * ns_a_tick * (double) path->calls / timed
-                              : node->sum.total_ns;
+      node->sum.self_ns = of->mode == 3 ? MAX (0, (double) path->self_ticks - timed * empty_ticks)
+                                              * ns_a_tick * (double) path->calls / timed
+                                        : node->sum.total_ns;
       node->sum.min_ns = (double) path->min_ticks * ns_a_tick;
       node->sum.max_ns = (double) path->max_ticks * ns_a_tick;
       /* Where each call was timed these are all, but for those that are under way. */

@@ -9,7 +9,8 @@
  * SECTION: calls
  *
  * Calls are exact. Times are of those that were timed: a sum of a path is estimated as what a timed
- * call took on average, less the two hooks of each call below it, times its calls. Of a function
+ * call took on average, less what was its own hooks' and the two hooks of each call below it, times
+ * its calls; the least, the most and percentiles are as they were clocked. Of a function
  * that calls itself the outermost call of a path counts, and its percentiles are those of all its
  * calls.
  */
