@@ -7,43 +7,22 @@ tracer that has no region (idle), and with one in each of its modes. The same wi
 sleds, where there are such programs. ns of entry and exit together, the least of some turns, for what disturbs a program
 only makes it slower.
 """
-import fcntl
 import os
-import struct
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))
+from trie_region import MODES, count_slabs, make_region  # noqa: E402
+
 CALLS = 10_000_000
 TURNS = 5
-MIB = 1 << 20
-# Of trie-layout.h.
-MAGIC, SLAB = 0x5452494550415448, 16384
-MODES = {'count': 1, 'auto': 2, 'exact': 3}
-
-
-def make_region(mode, size=64 * MIB):
-    """The descriptor of what the profiler makes: a sealed memfd with its header."""
-    fd = os.memfd_create('sonde-trie', os.MFD_ALLOW_SEALING)
-    os.ftruncate(fd, size)
-    slots = min(max(size // (2 * SLAB), 8), 4096)
-    slabs_at = (4096 + slots * 128 + SLAB - 1) // SLAB * SLAB
-    os.pwrite(fd, struct.pack('<QIIIII', MAGIC, 1, size // 64, slots, slabs_at // 64, (size - slabs_at) // SLAB), 0)
-    os.pwrite(fd, struct.pack('<IIIIQQ', 1, mode, 64, 4096, 5200, 4000), 64)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    return fd
-
-
-def count_slabs(fd):
-    return struct.unpack('<I', os.pread(fd, 4, 132))[0]
-
-
 def run(program, form, tracer=None, mode=None):
     environment = dict(os.environ)
     fds = ()
     if tracer:
         environment['LD_PRELOAD'] = tracer
     if mode:
-        fds = (make_region(MODES[mode]),)
+        fds = (make_region(mode),)
         environment['SONDE_TRACE_FD'] = str(fds[0])
     output = subprocess.run([program, form, str(CALLS)], env=environment, pass_fds=fds, check=True,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
