@@ -8,7 +8,8 @@ import struct
 MIB = 1 << 20
 # Of trie-layout.h.
 MAGIC, SLAB = 0x5452494550415448, 16384
-MODES = {'count': 1, 'auto': 2, 'exact': 3}
+MODES = {'off': 0, 'count': 1, 'auto': 2, 'exact': 3}
+EPOCH_AT, MODE_AT, N_SLABS_AT, N_SWITCHES_AT = 64, 68, 132, 168
 
 
 def make_region(mode, size=64 * MIB):
@@ -18,10 +19,10 @@ def make_region(mode, size=64 * MIB):
     slots = min(max(size // (2 * SLAB), 8), 4096)
     slabs_at = (4096 + slots * 128 + SLAB - 1) // SLAB * SLAB
     os.pwrite(fd, struct.pack('<QIIIII', MAGIC, 1, size // 64, slots, slabs_at // 64, (size - slabs_at) // SLAB), 0)
-    os.pwrite(fd, struct.pack('<IIIIQQ', 1, MODES[mode], 64, 4096, 5200, 4000), 64)
+    os.pwrite(fd, struct.pack('<IIIIQQ', 1, MODES[mode], 64, 4096, 5200, 4000), EPOCH_AT)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return fd
 
 
 def count_slabs(fd):
-    return struct.unpack('<I', os.pread(fd, 4, 132))[0]
+    return struct.unpack('<I', os.pread(fd, 4, N_SLABS_AT))[0]
