@@ -216,7 +216,7 @@ def sum_samples(system, name, functions):
 def test_agreement(system, name, command, *options):
     calls, samples = collections.Counter(), collections.Counter()
     for _ in range(MAX_RUNS):
-        record(system, f'{name}-both.syscap', command, '--event=cpu-clock', '--frequency=3000', '--trace=exact', *options)
+        record(system, f'{name}-both.syscap', command, '--event=cpu-clock', '--frequency=2000', '--stack-size=8192', '--trace=exact', *options)
         _, functions = read_functions(system, f'{name}-both.syscap')
         calls.update({function: row[1] for function, row in functions.items()})
         samples.update(sum_samples(system, f'{name}-both.syscap', functions))
