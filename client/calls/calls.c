@@ -277,6 +277,20 @@ name_slow (SondeCalls *self)
 
 /* --- sums --- */
 
+/* What the two hooks of a call take. What is known of a hook has a reading of the clock in it,
+ * which takes about as long as the rest: so it stands for two that do not read it, or for one that
+ * does.
+ */
+static double
+find_pair_ticks (const SondeCallsProgram *of)
+{
+  const guint64 *account = of->account;
+  double ticks = (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
+                 / (double) MAX (account[SONDE_CALLS_ACCOUNT_N_HOOKS], 1);
+
+  return of->mode == 3 ? 2 * ticks : ticks;
+}
+
 /* What a timed call of nothing takes, the ends of its two hooks: the least that any call took,
  * where that is no more than these can be. */
 static double
@@ -301,12 +315,7 @@ sum_paths (SondeCalls *self, guint program)
   const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
   const guint64 *account = of->account;
   double ns_a_tick = of->ticks_per_s > 0 ? 1e9 / (double) of->ticks_per_s : 0;
-  /* What is known of a hook has a reading of the clock in it, which takes about as long as the
-   * rest: so one stands for the two hooks of a call. */
-  double pair_ticks = account[SONDE_CALLS_ACCOUNT_N_HOOKS] > 0
-                          ? (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
-                                / (double) account[SONDE_CALLS_ACCOUNT_N_HOOKS]
-                          : 0;
+  double pair_ticks = find_pair_ticks (of);
   double empty_ticks = find_empty_ticks (of, pair_ticks);
   guint64 n_underway = MAX (account[SONDE_CALLS_ACCOUNT_N_THREADS], 1);
   guint first = self->nodes->len;
@@ -350,7 +359,7 @@ sum_paths (SondeCalls *self, guint program)
 
       if (node->parent != 0)
         g_array_index (self->nodes, SondeCallsNode, node->parent - 1).sum.self_ns
-            -= of->mode == 3 ? (double) node->sum.calls * pair_ticks * ns_a_tick
+            -= of->mode == 3 ? (double) node->sum.calls * (pair_ticks - empty_ticks) * ns_a_tick
                              : node->sum.total_ns;
     }
   for (guint i = 0; i < n; i++)
