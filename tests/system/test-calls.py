@@ -199,6 +199,13 @@ def test_slow(system):
     check(re.search(r'^3 slow calls$', table, re.M) and re.search(r'^ +\d+\.\d{3} s +[\d.]+ m?s  nap$', table, re.M), table)
 
 
+def test_none(system):
+    recording = system.start_recording('none.syscap', '--event=none', '--trace', '--', '/bin/true')
+    output, errors = recording.communicate(timeout=DEADLINE_S)
+    check(recording.returncode == 0, output + errors)
+    check(errors.count('1 process has no call hooks: build with') == 1, errors)
+
+
 def test_exec(system):
     programs = system.trace('exec.syscap', 'count', '1000', 'exec')
     check([program.counts() for program in programs] == [[(2, 1), (3, 1000)], [(2, 1), (3, 7)]], [program.counts() for program in programs])
@@ -273,7 +280,7 @@ def test_entries(system):
 
 def main():
     has_sleds = os.path.exists(os.path.join(sys.argv[1], 'tests/system/callers-sleds'))
-    system = Callers(13 if has_sleds else 8)
+    system = Callers(14 if has_sleds else 9)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
     with system.case('above a budget what is called most is counted no more'):
@@ -282,6 +289,8 @@ def main():
         test_filter(system)
     with system.case('slow calls are told one by one'):
         test_slow(system)
+    with system.case('a program without hooks is told of'):
+        test_none(system)
     with system.case('a program that executes another one has calls of its own'):
         test_exec(system)
     with system.case('so has a child'):
