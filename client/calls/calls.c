@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/calls/calls.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "client/base/text.h"
 #include "client/model/heap-log-reader.h"
 #include "protocol/calls.h"
 
-#define MAX_SHOWN_DEPTH 64u /* functions of a path in a line */
+#define MAX_SHOWN_DEPTH 64u   /* functions of a path in a line */
+#define DEVIATIONS      2.576 /* of a normal distribution, on both sides: 99 % */
 
 /* The functions that no location has, behind those of the resolver. */
 enum
@@ -536,6 +538,37 @@ sonde_calls_quantile (const SondeCallsRow *row, double part)
       before += here;
     }
   return 0;
+}
+
+gboolean
+sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate)
+{
+  double distance;
+
+  if (row->buckets == NULL || row->sum.n_timed <= 0)
+    return FALSE;
+  distance = DEVIATIONS * sqrt (part * (1 - part) / row->sum.n_timed);
+  estimate->ns = sonde_calls_quantile (row, part);
+  estimate->low_ns
+      = part > distance ? sonde_calls_quantile (row, part - distance) : row->sum.min_ns;
+  estimate->high_ns
+      = part + distance < 1 ? sonde_calls_quantile (row, part + distance) : row->sum.max_ns;
+  return TRUE;
+}
+
+gboolean
+sonde_calls_is_shifted (const SondeCallsRow *before, const SondeCallsRow *after, double part)
+{
+  SondeCallsEstimate old, new;
+
+  if (before == NULL || after == NULL || !sonde_calls_estimate (before, part, &old)
+      || !sonde_calls_estimate (after, part, &new)
+      /* Of the tail of a few nothing is known but the last one. */
+      || MIN (before->sum.n_timed, after->sum.n_timed) * MIN (part, 1 - part) < 1)
+    return FALSE;
+  if (old.high_ns >= new.low_ns &&new.high_ns >= old.low_ns)
+    return FALSE;
+  return ABS (new.ns - old.ns) > MAX (new.ns, old.ns) / SONDE_CALLS_OCTAVE_BUCKETS;
 }
 
 const char *

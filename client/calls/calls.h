@@ -98,6 +98,21 @@ const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 funct
 guint32 sonde_calls_resolved_function (const SondeCalls *self, guint32 function);
 /* What a @part of the row's calls, 0 to 1, took at most, in ns; 0: it has no times. */
 double sonde_calls_quantile (const SondeCallsRow *row, double part);
+/* A part of the row's calls, and between what it is with a confidence of 99 %, as far as one can
+ * tell from those that were timed: a binomial interval of their ranks. */
+typedef struct
+{
+  double ns; /* sonde_calls_quantile() */
+  double low_ns;
+  double high_ns;
+} SondeCallsEstimate;
+
+/* FALSE: it has no times. @estimate: (out) */
+gboolean sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate);
+/* Whether two rows, of two captures, differ there by more than chance lets them, and than what
+ * buckets can tell. */
+gboolean
+sonde_calls_is_shifted (const SondeCallsRow *before, const SondeCallsRow *after, double part);
 /* The name of the function at @address of program @program of the reader, if it was called there.
  */
 const char *sonde_calls_name_of (const SondeCalls *self, guint program, guint64 address);

@@ -127,12 +127,13 @@ def make_ninja(system):
     files = [file for file in sorted(glob.glob(system.source('ninja-build', 'src', '*.cc'))) if not left_out.search(file)]
     program = system.compile('ninja', files, '-std=c++14', compiler='clang++', libraries=('-pthread',))
     lines = ['rule r', '  command = true $in $out', 'build in: phony']
-    lines += [f'build out/{i % 97}/{i}: r in | out/{(i - 1) % 97}/{i - 1}' if i else 'build out/0/0: r in' for i in range(20000)]
+    lines += [f'build out/{i}: r in' + (f' | out/{i // 10}' if i else '') for i in range(20000)]
     system.write('build.ninja', '\n'.join(lines) + '\n')
 
     def read_counts(output):
-        metrics = {match[1]: int(match[2]) for match in re.finditer(r'^(.+?)\t\s*(\d+)\t', output, re.M)}
-        return {'*DiskInterface::Stat': metrics['node stat'], 'Builder::StartEdge': metrics['StartEdge']}
+        metrics = {match[1].strip(): int(match[2]) for match in re.finditer(r'^(.+?)\t\s*(\d+) *\t', output, re.M)}
+        return {'Builder::StartEdge': metrics['StartEdge'], 'Builder::FinishCommand': metrics['FinishCommand'],
+                'RealDiskInterface::Stat': metrics['node stat']}
 
     return [program, '-C', system.folder, '-n', '--quiet', '-d', 'stats'], read_counts
 

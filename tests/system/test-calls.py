@@ -153,6 +153,8 @@ def check_shown(system, name, mode):
         return
     check(leaf['timed'] == ('some' if mode == 'auto' else 'all'), leaf)
     check(leaf['min_ns'] <= leaf['p50_ns'] <= leaf['p90_ns'] <= leaf['p99_ns'] <= leaf['max_ns'], leaf)
+    check(leaf['p99_low_ns'] <= leaf['p99_ns'] <= leaf['p99_high_ns'] <= leaf['max_ns'], leaf)
+    check((leaf['timed_calls'] == N_CALLS) == (mode == 'exact'), leaf)
     table = system.sondectl('calls', system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} .* leaf  {system.callers}$', table, re.M), table)
     folded = system.sondectl('export', '-f', 'folded', '--unit', 'calls', system.path(name))
@@ -160,7 +162,10 @@ def check_shown(system, name, mode):
     check_exports(system, name, mode)
     differences = system.sondectl('calls', '--diff', system.path(name), system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} -> {N_CALLS:,} .* leaf$', differences, re.M), differences)
-    check('outer' in system.sondectl('calls', '--function', 'leaf', system.path(name)).split('from')[-1], 'no caller')
+    check(' *' not in differences, differences)
+    alone = system.sondectl('calls', '--function', 'leaf', system.path(name))
+    check('outer' in alone.split('from')[-1], 'no caller')
+    check(re.search(r'^p99 is between .* in 99 of 100 such recordings$', alone, re.M), alone)
 
 
 def test_modes(system):

@@ -83,7 +83,7 @@ add (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data
   if (!change->is_timed)
     return;
   sum->timed += times->timed;
-  for (guint i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+  for (guint i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
     sum->in_buckets += times->buckets[i];
 }
 
@@ -152,12 +152,12 @@ sum_buckets (const SondeTrieMemory *memory, const SondeTrieTiming *timing)
 {
   guint64 sum = 0;
 
-  for (guint i = 0; i < SONDE_TRIE_N_OCTAVES; i++)
+  for (guint i = 0; i < SONDE_CALLS_N_OCTAVES; i++)
     {
       guint32 line = sonde_ring_load_acquire (&timing->octaves[i]);
       const SondeTrieOctave *octave = (gconstpointer) (memory->base + (gsize) line * 64);
 
-      for (guint j = 0; line != 0 && j < SONDE_TRIE_N_BUCKETS; j++)
+      for (guint j = 0; line != 0 && j < SONDE_CALLS_OCTAVE_BUCKETS; j++)
         sum += sonde_ring_load_acquire (&octave->buckets[j]);
     }
   return sum;
