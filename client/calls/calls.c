@@ -175,6 +175,19 @@ sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame)
   sonde_capture_model_add_frame (self->model, frame);
 }
 
+SondeModelProcess
+sonde_calls_process (const SondeCalls *self, guint program)
+{
+  SondeModelProcess process = { .pid = sonde_calls_reader_program (self->reader, program)->pid,
+                                .comm = "",
+                                .cmdline = "" };
+
+  for (guint i = 0; i < sonde_capture_model_n_processes (self->model); i++)
+    if (sonde_capture_model_process (self->model, i)->pid == process.pid)
+      process = *sonde_capture_model_process (self->model, i);
+  return process;
+}
+
 const SondeFunction *
 sonde_calls_function (const SondeCalls *self, guint32 function)
 {

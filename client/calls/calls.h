@@ -92,6 +92,8 @@ void sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame);
 /* Behind the last: names and sums. */
 void sonde_calls_finish (SondeCalls *self);
 
+/* Of program @program of the reader; one that only its calls tell of has no name. */
+SondeModelProcess sonde_calls_process (const SondeCalls *self, guint program);
 /* What @self's rows and nodes call their function. */
 const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 function);
 /* The number of such a function in @self->resolver; it is none of a root. */
