@@ -367,21 +367,23 @@ sum_paths (SondeCalls *self, guint program)
       self->has_times = TRUE;
     }
   /* What is in a path's own time and is not: callees, or where these are out already their hooks.
-   */
-  for (guint i = 0; i < n; i++)
+   * Where one call in so many was timed those few may be missing in which callees took long: then
+   * all took as long as their callees at least. */
+  for (guint i = n; i-- > 0;)
     {
-      const SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
+      SondeCallsSum *sum = &g_array_index (self->nodes, SondeCallsNode, first + i).sum;
+      guint32 parent = g_array_index (self->nodes, SondeCallsNode, first + i).parent;
 
-      if (node->parent != 0)
-        g_array_index (self->nodes, SondeCallsNode, node->parent - 1).sum.self_ns
-            -= of->mode == 3 ? (double) node->sum.calls * (pair_ticks - empty_ticks) * ns_a_tick
-                             : node->sum.total_ns;
-    }
-  for (guint i = 0; i < n; i++)
-    {
-      SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
-
-      node->sum.self_ns = node->sum.timed > 0 ? MAX (node->sum.self_ns, 0) : 0;
+      if (sum->is_sampled && sum->self_ns < 0)
+        {
+          sum->total_ns -= sum->self_ns;
+          sum->mean_ns = sum->total_ns / (double) MAX (sum->calls, 1);
+        }
+      sum->self_ns = sum->timed > 0 ? MAX (sum->self_ns, 0) : 0;
+      if (parent != 0)
+        g_array_index (self->nodes, SondeCallsNode, parent - 1).sum.self_ns
+            -= of->mode == 3 ? (double) sum->calls * (pair_ticks - empty_ticks) * ns_a_tick
+                             : sum->total_ns;
     }
   for (guint i = 0; i < SONDE_CALLS_N_ACCOUNTS; i++)
     self->account[i] += account[i];
