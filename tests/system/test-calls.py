@@ -16,6 +16,7 @@ from system import DEADLINE_S, Fault, System, check, find_descendants, wait_unti
 from tap import Skip
 
 N_CALLS = 100_000
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 FOLDER = 'sonde/calls/'
 PATH, CALLS, ACCOUNT, WORDS, END = 1, 2, 4, 6, 9
 
@@ -204,6 +205,29 @@ def test_slow(system):
     check(re.search(r'^3 slow calls$', table, re.M) and re.search(r'^ +\d+\.\d{3} s +[\d.]+ m?s  nap$', table, re.M), table)
 
 
+def test_example(system):
+    """The lines of docs/tracing.md, as they stand there."""
+    with open(os.path.join(SOURCE, 'docs/tracing.md'), encoding='utf-8') as file:
+        section = file.read().split('\n## Finding a slow call\n')[1].split('\n## ')[0]
+    lines = re.findall(r'^    (.*)$', section, re.M)
+    check(len(lines) == 5, lines)
+    record = ' '.join(['sondectl record', '--embedded', f"--sonded={system.program('daemon/control/sonded')}",
+                       f"--worker={system.program('daemon/capture/sonde-capture')}"])
+    environment = dict(os.environ, PATH=f"{system.program('client')}:{os.environ['PATH']}")
+    os.symlink(os.path.abspath(os.path.join(SOURCE, 'docs')), system.path('docs'))
+    said = []
+    for line in lines:
+        done = subprocess.run(['sh', '-c', line.replace('sondectl record', record)], cwd=system.folder, env=environment,
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        check(done.returncode == 0, f'{line}: {done.stdout}{done.stderr}')
+        said.append(done.stdout)
+    check(said[2].count('  main > serve > answer > look_up > read_page\n') == 4, said[2])
+    check(re.search(r'^ +2,000 .* answer  server$', said[3], re.M), said[3])
+    check(os.path.getsize(system.path('server.html')) > 10000, 'there is no page')
+    rows = {row['name']: row for row in json.loads(system.sondectl('calls', '--json', system.path('server.syscap')))['functions']}
+    check(rows['look_up']['total_ns'] >= rows['read_page']['total_ns'] > 4 * 20_000_000, rows)
+
+
 def test_none(system):
     recording = system.start_recording('none.syscap', '--event=none', '--trace', '--', '/bin/true')
     output, errors = recording.communicate(timeout=DEADLINE_S)
@@ -259,6 +283,8 @@ def test_refusal(system):
 
 def test_sleds(system):
     system.callers = 'callers-sleds'
+    with system.case('the example finds the slow call that its page says'):
+        test_example(system)
     with system.case('each call through a sled is counted, once, in each mode'):
         test_modes(system)
     with system.case('a program with sleds that executes another one has calls of its own'):
@@ -285,7 +311,7 @@ def test_entries(system):
 
 def main():
     has_sleds = os.path.exists(os.path.join(sys.argv[1], 'tests/system/callers-sleds'))
-    system = Callers(14 if has_sleds else 9)
+    system = Callers(15 if has_sleds else 9)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
     with system.case('above a budget what is called most is counted no more'):
