@@ -30,6 +30,12 @@ typedef enum
   SORT_MAX,
 } CallsSort;
 
+static const struct
+{
+  const char *name;
+  double part;
+} percentiles[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 } };
+
 static const char *const sorts[] = { "self", "total", "calls", "mean", "p99", "max", NULL };
 
 typedef struct
@@ -363,7 +369,6 @@ append_row (GString *out, const SondeCalls *calls, const SondeCallsRow *row)
   const SondeCallsSum *sum = &row->sum;
   const SondeFunction *function = sonde_calls_function (calls, row->function);
   gboolean is_timed = sum->timed > 0;
-  static const double parts[] = { 0.5, 0.9, 0.99 };
   g_autofree char *n = sonde_text_count (sum->calls);
 
   g_string_append_printf (out, "%14s", n);
@@ -371,9 +376,9 @@ append_row (GString *out, const SondeCalls *calls, const SondeCallsRow *row)
   append_time (out, sum->self_ns, is_timed, FALSE);
   append_time (out, sum->min_ns, is_timed, FALSE);
   append_time (out, sum->mean_ns, is_timed, FALSE);
-  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
-    append_time (out, sonde_calls_quantile (row, parts[i]), is_timed,
-                 is_timed && is_rough (sum, parts[i]));
+  for (guint i = 0; i < G_N_ELEMENTS (percentiles); i++)
+    append_time (out, sonde_calls_quantile (row, percentiles[i].part), is_timed,
+                 is_timed && is_rough (sum, percentiles[i].part));
   append_time (out, sum->max_ns, is_timed, FALSE);
   g_string_append_printf (out, "  %-5s  %s", timed_word (sum), function->name);
   if (function->module[0] != '\0')
@@ -566,6 +571,26 @@ append_histogram (GString *out, const SondeCallsRow *row)
       }
 }
 
+/* Between what percentiles are, where only some calls were timed, or few. */
+static void
+append_estimates (GString *out, const SondeCallsRow *row)
+{
+  g_string_append_c (out, '\n');
+  for (guint i = 0; i < G_N_ELEMENTS (percentiles); i++)
+    {
+      SondeCallsEstimate estimate;
+      g_autofree char *low = NULL;
+      g_autofree char *high = NULL;
+
+      if (!sonde_calls_estimate (row, percentiles[i].part, &estimate))
+        return;
+      low = dup_time (estimate.low_ns);
+      high = dup_time (estimate.high_ns);
+      g_string_append_printf (out, "%s is between %s and %s, in 99 of 100 such recordings\n",
+                              percentiles[i].name, low, high);
+    }
+}
+
 static gboolean
 append_function (GString *out, const SondeCalls *calls, const CallsCommand *command)
 {
@@ -584,6 +609,7 @@ append_function (GString *out, const SondeCalls *calls, const CallsCommand *comm
     }
   g_string_append (out, "\n" TITLES);
   append_row (out, calls, row);
+  append_estimates (out, row);
   if (row->buckets != NULL)
     g_string_append (out, "\n      from          calls\n");
   append_histogram (out, row);
@@ -652,13 +678,15 @@ append_change (GString *out, const char *before, const char *after, int width)
   g_string_append_printf (out, "%*s", width, change);
 }
 
-static void
+/* Returns: whether it is more than chance */
+static gboolean
 append_time_change (GString *out,
                     const SondeCallsRow *before,
                     const SondeCallsRow *after,
                     double part)
 {
   const SondeCallsRow *rows[] = { before, after };
+  gboolean is_shifted = part > 0 && sonde_calls_is_shifted (before, after, part);
   char *texts[2];
 
   for (guint i = 0; i < 2; i++)
@@ -666,8 +694,10 @@ append_time_change (GString *out,
                : part > 0 ? dup_time (sonde_calls_quantile (rows[i], part))
                           : dup_time (rows[i]->sum.self_ns);
   append_change (out, texts[0], texts[1], 22);
+  g_string_append (out, is_shifted ? " *" : "  ");
   for (guint i = 0; i < 2; i++)
     g_free (texts[i]);
+  return is_shifted;
 }
 
 static double
@@ -690,6 +720,7 @@ append_diff (GString *out,
   g_autoptr (GArray) pairs = g_array_new (FALSE, TRUE, sizeof (Pair));
   const SondeCalls *sides[] = { before, after };
   gboolean is_timed = FALSE;
+  gboolean is_any_shifted = FALSE;
   guint n;
 
   for (guint side = 0; side < G_N_ELEMENTS (sides); side++)
@@ -719,8 +750,8 @@ append_diff (GString *out,
     }
   g_array_sort (pairs, compare_pairs);
   n = count_shown (command, pairs->len);
-  g_string_append (out, "\n                     calls                  self                   p50"
-                        "                   p99  function\n");
+  g_string_append (out, "\n                     calls                  self                     p50"
+                        "                     p99    function\n");
   for (guint i = 0; i < n; i++)
     {
       const Pair *pair = &g_array_index (pairs, Pair, i);
@@ -732,11 +763,13 @@ append_diff (GString *out,
 
       append_change (out, old, new, 26);
       append_time_change (out, pair->before, pair->after, 0);
-      append_time_change (out, pair->before, pair->after, 0.5);
-      append_time_change (out, pair->before, pair->after, 0.99);
+      is_any_shifted |= append_time_change (out, pair->before, pair->after, 0.5);
+      is_any_shifted |= append_time_change (out, pair->before, pair->after, 0.99);
       g_string_append_printf (out, "  %s\n", function->name);
     }
   append_rest (out, n, pairs->len);
+  if (is_any_shifted)
+    g_string_append (out, "\n* differs by more than chance lets two such recordings differ\n");
 }
 
 /* --- JSON --- */
@@ -753,6 +786,29 @@ add_sum (SondeJson *json, const SondeCallsSum *sum)
   sonde_json_add_number (json, "min_ns", (gint64) sum->min_ns);
   sonde_json_add_number (json, "mean_ns", (gint64) sum->mean_ns);
   sonde_json_add_number (json, "max_ns", (gint64) sum->max_ns);
+}
+
+/* "p99_ns", and between what it is. */
+static void
+add_percentile (SondeJson *json, const SondeCallsRow *row, guint index)
+{
+  SondeCallsEstimate estimate;
+  const struct
+  {
+    const char *suffix;
+    const double *ns;
+  } parts[] = { { "ns", &estimate.ns },
+                { "low_ns", &estimate.low_ns },
+                { "high_ns", &estimate.high_ns } };
+
+  if (!sonde_calls_estimate (row, percentiles[index].part, &estimate))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
+    {
+      g_autofree char *name = g_strdup_printf ("%s_%s", percentiles[index].name, parts[i].suffix);
+
+      sonde_json_add_number (json, name, (gint64) *parts[i].ns);
+    }
 }
 
 static void
@@ -788,11 +844,9 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
       sonde_json_add_text (&json, "module", function->module);
       add_sum (&json, &row->sum);
       if (row->sum.timed > 0)
-        {
-          sonde_json_add_number (&json, "p50_ns", (gint64) sonde_calls_quantile (row, 0.5));
-          sonde_json_add_number (&json, "p90_ns", (gint64) sonde_calls_quantile (row, 0.9));
-          sonde_json_add_number (&json, "p99_ns", (gint64) sonde_calls_quantile (row, 0.99));
-        }
+        sonde_json_add_number (&json, "timed_calls", (gint64) row->sum.n_timed);
+      for (guint j = 0; j < G_N_ELEMENTS (percentiles); j++)
+        add_percentile (&json, row, j);
       sonde_json_end_object (&json);
     }
   sonde_json_end_array (&json);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/model/capture-file.h"
+#include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
 #include "client/base/text.h"
@@ -15,6 +16,8 @@ typedef struct
 {
   char *output;
   char *other;
+  char *unit_name;
+  SondeFlameUnit unit;
   gboolean svg;
   SondeSymbolOptions symbols;
 } FlameOptions;
@@ -24,40 +27,100 @@ flame_options_clear (FlameOptions *self)
 {
   g_free (self->output);
   g_free (self->other);
+  g_free (self->unit_name);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FlameOptions, flame_options_clear)
 
-/* A break in the capture is told, and what came before it is drawn all the same. */
-static SondeSampleLog *
-read_log (const char *path, char **start, gboolean *is_whole)
+static const char *const units[] = { [SONDE_FLAME_SAMPLES] = "samples",
+                                     [SONDE_FLAME_CALLS] = "calls",
+                                     [SONDE_FLAME_SELF] = "self",
+                                     NULL };
+
+/* One reading of a capture: samples, or calls, as is wanted of it. */
+typedef struct
 {
+  SondeSampleLog *log;
+  SondeCalls *calls;
+  char *start;
+} Read;
+
+static void
+read_clear (Read *self)
+{
+  sonde_sample_log_free (self->log);
+  sonde_calls_free (self->calls);
+  g_free (self->start);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Read, read_clear)
+
+static gboolean
+check_samples (const char *path, const SondeSampleLog *log, gboolean has_calls)
+{
+  if (log->samples.places->len > 0)
+    return TRUE;
+  if (has_calls)
+    sonde_cli_complain (
+        "%s has no samples to draw; it has calls of functions: --unit self or calls", path);
+  else
+    sonde_cli_complain ("%s has no samples to draw; sondectl dump --counts shows what it has",
+                        path);
+  return FALSE;
+}
+
+static gboolean
+check_calls (const char *path, SondeCalls *calls, SondeFlameUnit unit)
+{
+  sonde_calls_finish (calls);
+  if (calls->rows->len == 0)
+    sonde_cli_complain ("%s tells nothing of calls: sondectl record --trace does", path);
+  else if (unit == SONDE_FLAME_SELF && !calls->has_times)
+    sonde_cli_complain ("no call of %s was timed; calls were counted: --unit calls", path);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* A break in the capture is told, and what came before it is drawn all the same. */
+static gboolean
+read_capture (const char *path, SondeFlameUnit unit, Read *read, gboolean *is_whole)
+{
+  const gboolean is_of_calls = unit != SONDE_FLAME_SAMPLES;
+  gboolean has_calls = FALSE;
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
-  g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeProgress) progress = NULL;
   const SondeFrame *frame;
 
   if (file == NULL)
     {
       sonde_cli_complain ("%s", error->message);
-      return NULL;
+      return FALSE;
     }
-  *start = g_strndup (sonde_capture_file_header (file)->capture_time,
-                      sizeof sonde_capture_file_header (file)->capture_time);
+  if (is_of_calls)
+    read->calls = sonde_calls_new (-1);
+  else
+    read->log = sonde_sample_log_new ();
+  read->start = g_strndup (sonde_capture_file_header (file)->capture_time,
+                           sizeof sonde_capture_file_header (file)->capture_time);
   progress = sonde_progress_new ();
   sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
-    sonde_capture_model_add_frame (log->model, frame);
+    {
+      has_calls = has_calls || sonde_calls_is_chunk (frame);
+      if (is_of_calls)
+        sonde_calls_add_frame (read->calls, frame);
+      else
+        sonde_capture_model_add_frame (read->log->model, frame);
+    }
   g_clear_pointer (&progress, sonde_progress_free);
   if (error != NULL)
     sonde_cli_complain ("%s; drawing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
 
-  if (log->samples.places->len > 0)
-    return g_steal_pointer (&log);
-  sonde_cli_complain ("%s has no samples to draw; sondectl dump --counts shows what it has", path);
-  return NULL;
+  return is_of_calls ? check_calls (path, read->calls, unit)
+                     : check_samples (path, read->log, has_calls);
 }
 
 static char *
@@ -79,15 +142,15 @@ dup_default_output (const char *path, gboolean svg)
 }
 
 static GString *
-draw (const SondeSampleLog *log,
+draw (const Read *read,
       const SondeSampleLog *other,
-      const char *start,
       const char *const paths[2],
       const FlameOptions *options)
 {
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
-  SondeFlameSource source = { log, other, &options->symbols, title, other_title, start };
+  SondeFlameSource source = { read->log,         read->calls, options->unit, other,
+                              &options->symbols, title,       other_title,   read->start };
   g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   GString *text;
@@ -111,6 +174,8 @@ sonde_cmd_flamegraph (int argc, char **argv)
       "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options.other,
       "Colour what takes more or less than in this capture", "OTHER" },
+    { "unit", 0, 0, G_OPTION_ARG_STRING, &options.unit_name,
+      "Draw samples (the default), or calls of functions, or self: their own time", "UNIT" },
     { "svg", 0, 0, G_OPTION_ARG_NONE, &options.svg, "A still picture for documents", NULL },
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &options.symbols.inlines, "Show inlined functions, too",
       NULL },
@@ -119,10 +184,9 @@ sonde_cmd_flamegraph (int argc, char **argv)
   };
   g_autofree char *cache_folder
       = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
-  g_autofree char *start = NULL;
-  g_autofree char *other_start = NULL;
-  g_autoptr (SondeSampleLog) log = NULL;
-  g_autoptr (SondeSampleLog) other = NULL;
+  g_auto (Read) first = { 0 };
+  g_auto (Read) other = { 0 };
+  int unit = SONDE_FLAME_SAMPLES;
   gboolean is_whole = TRUE;
   g_autoptr (GError) error = NULL;
   g_autoptr (GString) text = NULL;
@@ -139,21 +203,27 @@ sonde_cmd_flamegraph (int argc, char **argv)
   if (options.output == NULL)
     options.output = dup_default_output (path, options.svg);
 
-  log = read_log (path, &start, &is_whole);
-  if (log == NULL)
+  if (options.unit_name != NULL)
+    unit = sonde_choice_find_or_complain ("--unit", options.unit_name, units);
+  if (unit < 0)
     return 1;
-  if (options.other != NULL)
+  options.unit = (SondeFlameUnit) unit;
+  if (options.unit != SONDE_FLAME_SAMPLES && options.other != NULL)
     {
-      other = read_log (options.other, &other_start, &is_whole);
-      if (other == NULL)
-        return 1;
+      sonde_cli_complain ("--diff is of samples; sondectl calls --diff compares calls");
+      return 1;
     }
-  text = draw (log, other, start, (const char *const[]){ path, options.other }, &options);
+  if (!read_capture (path, options.unit, &first, &is_whole)
+      || (options.other != NULL
+          && !read_capture (options.other, SONDE_FLAME_SAMPLES, &other, &is_whole)))
+    return 1;
+  text = draw (&first, other.log, (const char *const[]){ path, options.other }, &options);
   if (text == NULL)
     return 1;
-  sonde_cli_tell_truncated (path, sonde_capture_model_budget (log->model));
-  if (other != NULL)
-    sonde_cli_tell_truncated (options.other, sonde_capture_model_budget (other->model));
+  sonde_cli_tell_truncated (
+      path, sonde_capture_model_budget (first.log != NULL ? first.log->model : first.calls->model));
+  if (other.log != NULL)
+    sonde_cli_tell_truncated (options.other, sonde_capture_model_budget (other.log->model));
   if (!sonde_output_put (options.output, text, &error))
     return sonde_cli_fail (error);
   if (!g_str_equal (options.output, "-"))

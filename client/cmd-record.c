@@ -160,6 +160,20 @@ append_wait (GString *out, SondeClientSession *session)
                             waited);
 }
 
+/* Processes that could have told of their calls, and were not built for that. */
+static void
+append_unhooked (GString *out, SondeClientSession *session)
+{
+  guint64 n = sonde_client_session_get_statistic (session, "traces-empty");
+  g_autofree char *processes = sonde_text_plural (n, "process has", "processes have");
+
+  if (n > 0)
+    g_string_append_printf (out,
+                            "%s no call hooks: build with clang's -fxray-instrument, or with "
+                            "-finstrument-functions; see sondectl(1), record --trace.\n",
+                            processes);
+}
+
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
  * @is_whole: it came to its end; @file: (nullable): its path, if it can be read; @name: as messages
@@ -205,6 +219,7 @@ dup_end (SondeClientSession *session,
   append_wait (out, session);
   append_cuts (out, session);
   append_unseen (out, session, is_named);
+  append_unhooked (out, session);
   if (n_stuck > 0)
     g_string_append_printf (out,
                             "The kernel did not answer %s about processes and their files in time; "

@@ -59,6 +59,40 @@ typedef enum
   SONDE_CALLS_N_ACCOUNTS,
 } SondeCallsAccount;
 
+/* Distributions of times: octaves of 16 equal buckets each. */
+#define SONDE_CALLS_N_OCTAVES      35u
+#define SONDE_CALLS_OCTAVE_BUCKETS 16u
+#define SONDE_CALLS_N_BUCKETS      (SONDE_CALLS_N_OCTAVES * SONDE_CALLS_OCTAVE_BUCKETS)
+
+/* Which bucket a number of ticks is in: below 32 each has one of its own, else one is a sixteenth
+ * of an octave wide. What is beyond the last is in the last. */
+static inline uint32_t
+sonde_calls_bucket (uint64_t ticks)
+{
+  uint32_t octave = 0;
+
+  if (ticks >= SONDE_CALLS_OCTAVE_BUCKETS)
+    octave = (uint32_t) (63 - __builtin_clzll (ticks)) - 3;
+  if (octave >= SONDE_CALLS_N_OCTAVES)
+    return SONDE_CALLS_N_BUCKETS - 1;
+  if (octave > 1)
+    ticks >>= octave - 1;
+  return octave * SONDE_CALLS_OCTAVE_BUCKETS + (uint32_t) (ticks % SONDE_CALLS_OCTAVE_BUCKETS);
+}
+
+/* The least number that is in a bucket, of up to SONDE_CALLS_N_BUCKETS: one more than there are is
+ * where the last ends. */
+static inline uint64_t
+sonde_calls_bucket_begin (uint32_t bucket)
+{
+  const uint32_t octave = bucket / SONDE_CALLS_OCTAVE_BUCKETS;
+
+  if (octave <= 1)
+    return bucket;
+  return (uint64_t) (SONDE_CALLS_OCTAVE_BUCKETS + bucket % SONDE_CALLS_OCTAVE_BUCKETS)
+         << (octave - 1);
+}
+
 /* Why functions that could call hooks do not, in SONDE_CALLS_TOLD. */
 typedef enum
 {

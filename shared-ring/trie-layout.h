@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protocol/calls.h"
+
 /**
  * SECTION: trie-layout
  *
@@ -55,9 +57,6 @@
 /* What is said of functions in the header. */
 #define SONDE_TRIE_MAX_LEFT_OUT 128u
 #define SONDE_TRIE_FILTER_BYTES 2048u
-
-#define SONDE_TRIE_N_OCTAVES    35u
-#define SONDE_TRIE_N_BUCKETS    16u
 
 typedef enum
 {
@@ -190,13 +189,13 @@ typedef struct
   uint64_t nested;     /* calls below, whose hooks are part of the total */
   uint64_t min_ticks;
   uint64_t max_ticks;
-  uint32_t octaves[SONDE_TRIE_N_OCTAVES]; /* lines */
-  uint32_t mean_ticks;                    /* of the last few; for the writer */
+  uint32_t octaves[SONDE_CALLS_N_OCTAVES]; /* lines */
+  uint32_t mean_ticks;                     /* of the last few; for the writer */
 } SondeTrieTiming;
 
 typedef struct
 {
-  uint32_t buckets[SONDE_TRIE_N_BUCKETS]; /* modulo 2^32 */
+  uint32_t buckets[SONDE_CALLS_OCTAVE_BUCKETS]; /* modulo 2^32 */
 } SondeTrieOctave;
 
 /* Of one that stood before its thread was traced @sp is 0, @start_ticks is where on the stack its
@@ -233,34 +232,6 @@ typedef struct
 
 /* Slabs of the deepest shadow stack, with the frame below its first call. */
 #define SONDE_TRIE_MAX_STACK_SLABS (SONDE_TRIE_MAX_DEPTH / SONDE_TRIE_SLAB_FRAMES + 1)
-
-/* Which octave a number of ticks is in: below 32 each has a bucket of its own, else one is a
- * sixteenth of it wide. What is beyond the last is in the last bucket. */
-static inline uint32_t
-sonde_trie_bucket (uint64_t ticks)
-{
-  uint32_t octave = 0;
-
-  if (ticks >= SONDE_TRIE_N_BUCKETS)
-    octave = (uint32_t) (63 - __builtin_clzll (ticks)) - 3;
-  if (octave >= SONDE_TRIE_N_OCTAVES)
-    return SONDE_TRIE_N_OCTAVES * SONDE_TRIE_N_BUCKETS - 1;
-  if (octave > 1)
-    ticks >>= octave - 1;
-  return octave * SONDE_TRIE_N_BUCKETS + (uint32_t) (ticks % SONDE_TRIE_N_BUCKETS);
-}
-
-/* The least number that is in a bucket, of up to SONDE_TRIE_N_OCTAVES * SONDE_TRIE_N_BUCKETS: one
- * more than there are is where the last ends. */
-static inline uint64_t
-sonde_trie_bucket_begin (uint32_t bucket)
-{
-  const uint32_t octave = bucket / SONDE_TRIE_N_BUCKETS;
-
-  if (octave <= 1)
-    return bucket;
-  return (uint64_t) (SONDE_TRIE_N_BUCKETS + bucket % SONDE_TRIE_N_BUCKETS) << (octave - 1);
-}
 
 static_assert (sizeof (SondeTrieHeader) <= SONDE_TRIE_HEADER_BYTES, "the header is a page");
 static_assert (offsetof (SondeTrieHeader, left_out) == 3 * SONDE_TRIE_LINE_BYTES,

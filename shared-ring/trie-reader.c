@@ -25,13 +25,13 @@ typedef struct
   uint64_t max_ticks;
   uint64_t in_buckets; /* of @timed: a call's bucket is written behind it */
   uint32_t owner;      /* a node; 0: none yet */
-  uint32_t octaves[SONDE_TRIE_N_OCTAVES];
+  uint32_t octaves[SONDE_CALLS_N_OCTAVES];
 } Timing;
 
 typedef struct
 {
-  uint64_t sums[SONDE_TRIE_N_BUCKETS];
-  uint32_t last[SONDE_TRIE_N_BUCKETS];
+  uint64_t sums[SONDE_CALLS_OCTAVE_BUCKETS];
+  uint32_t last[SONDE_CALLS_OCTAVE_BUCKETS];
   uint32_t owner; /* the line of a timing */
 } Octave;
 
@@ -303,7 +303,7 @@ take_octave (SondeTrieReader *self,
   if (octave == NULL)
     return r;
   r = check_owner (self, &octave->owner, timing_line);
-  for (uint32_t i = 0; i < SONDE_TRIE_N_BUCKETS && r == 0; i++)
+  for (uint32_t i = 0; i < SONDE_CALLS_OCTAVE_BUCKETS && r == 0; i++)
     {
       uint32_t value = sonde_ring_load_relaxed (&shared->buckets[i]);
       uint32_t growth = value - octave->last[i];
@@ -311,7 +311,7 @@ take_octave (SondeTrieReader *self,
       octave->last[i] = value;
       octave->sums[i] += growth;
       timing->in_buckets += growth;
-      self->times.buckets[at * SONDE_TRIE_N_BUCKETS + i] = growth;
+      self->times.buckets[at * SONDE_CALLS_OCTAVE_BUCKETS + i] = growth;
     }
   return r;
 }
@@ -325,7 +325,7 @@ take_octaves (SondeTrieReader *self,
 {
   int r = 0;
 
-  for (uint32_t i = 0; i < SONDE_TRIE_N_OCTAVES && r == 0; i++)
+  for (uint32_t i = 0; i < SONDE_CALLS_N_OCTAVES && r == 0; i++)
     {
       uint32_t line = sonde_ring_load_acquire (&shared->octaves[i]);
 
@@ -333,8 +333,8 @@ take_octaves (SondeTrieReader *self,
         return fail (self, SONDE_TRIE_FAULT_REFERENCE);
       if (line == 0)
         {
-          memset (&self->times.buckets[i * SONDE_TRIE_N_BUCKETS], 0,
-                  SONDE_TRIE_N_BUCKETS * sizeof *self->times.buckets);
+          memset (&self->times.buckets[i * SONDE_CALLS_OCTAVE_BUCKETS], 0,
+                  SONDE_CALLS_OCTAVE_BUCKETS * sizeof *self->times.buckets);
           continue;
         }
       r = take_octave (self, slot, timing, timing_line, line, i);
@@ -500,13 +500,14 @@ sum_up (SondeTrieReader *self, uint32_t slot, const Node *node)
   times->nested = timing->nested;
   times->min_ticks = timing->min_ticks;
   times->max_ticks = timing->max_ticks;
-  for (uint32_t i = 0; i < SONDE_TRIE_N_OCTAVES; i++)
+  for (uint32_t i = 0; i < SONDE_CALLS_N_OCTAVES; i++)
     if (timing->octaves[i] != 0)
       {
         const Octave *octave = find_entry (self, timing->octaves[i], SONDE_TRIE_OCTAVES, slot, &r);
 
         if (octave != NULL)
-          memcpy (&times->buckets[i * SONDE_TRIE_N_BUCKETS], octave->sums, sizeof octave->sums);
+          memcpy (&times->buckets[i * SONDE_CALLS_OCTAVE_BUCKETS], octave->sums,
+                  sizeof octave->sums);
       }
   return true;
 }
@@ -720,17 +721,17 @@ sonde_trie_quantile (const SondeTrieTimes *times, double part)
   uint64_t n = 0, before = 0;
   double wanted;
 
-  for (uint32_t i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+  for (uint32_t i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
     n += times->buckets[i];
   wanted = part * (double) n;
-  for (uint32_t i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+  for (uint32_t i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
     {
       uint64_t here = times->buckets[i];
 
       if (here > 0 && (double) (before + here) >= wanted)
         {
-          double begin = (double) sonde_trie_bucket_begin (i);
-          double width = (double) (sonde_trie_bucket_begin (i + 1) - sonde_trie_bucket_begin (i));
+          double begin = (double) sonde_calls_bucket_begin (i);
+          double width = (double) (sonde_calls_bucket_begin (i + 1) - sonde_calls_bucket_begin (i));
           double inside = wanted > (double) before ? (wanted - (double) before) / (double) here : 0;
           double ticks = begin + width * inside;
 

@@ -36,8 +36,6 @@ typedef enum
 /* For people. */
 const char *sonde_trie_fault_to_string (SondeTrieFault fault);
 
-#define SONDE_TRIE_ALL_BUCKETS (SONDE_TRIE_N_OCTAVES * SONDE_TRIE_N_BUCKETS)
-
 /* What is known of how long calls took; see SondeTrieTiming. */
 typedef struct
 {
@@ -47,7 +45,7 @@ typedef struct
   uint64_t nested;
   uint64_t min_ticks; /* of all, also in a difference */
   uint64_t max_ticks; /* the same */
-  uint64_t buckets[SONDE_TRIE_ALL_BUCKETS];
+  uint64_t buckets[SONDE_CALLS_N_BUCKETS];
 } SondeTrieTimes;
 
 /* A node, with what came since it was last told of, or with all. */

@@ -105,8 +105,8 @@ get_timing (SondeTrieWriter *self, SondeTrieNode *node)
 static uint32_t *
 get_bucket (SondeTrieWriter *self, SondeTrieTiming *timing, uint64_t ticks)
 {
-  uint32_t bucket = sonde_trie_bucket (ticks);
-  uint32_t *line = &timing->octaves[bucket / SONDE_TRIE_N_BUCKETS];
+  uint32_t bucket = sonde_calls_bucket (ticks);
+  uint32_t *line = &timing->octaves[bucket / SONDE_CALLS_OCTAVE_BUCKETS];
   SondeTrieOctave *octave;
 
   if (UNLIKELY (*line == 0))
@@ -119,7 +119,7 @@ get_bucket (SondeTrieWriter *self, SondeTrieTiming *timing, uint64_t ticks)
       sonde_ring_store_release (line, line_of (self, octave));
     }
   octave = at_line (self, *line);
-  return &octave->buckets[bucket % SONDE_TRIE_N_BUCKETS];
+  return &octave->buckets[bucket % SONDE_CALLS_OCTAVE_BUCKETS];
 }
 
 static void

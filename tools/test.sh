@@ -10,8 +10,8 @@
 # --vm adds the suite systemd-vm, in the plain build, to what is run otherwise. Its machine is made the first
 # time, for which it needs the network.
 # --fresh adds the suite fresh, on Debian 12; --release adds both, on Debian 13 and sid, too, the suite packages there,
-# upgrades from the release before this one, which is built from the project's history, crowds and joins with all
-# repetitions, and the corpus of programs with all compilers and interpreters.
+# upgrades from the release before this one, which is built from the project's history, and with all repetitions and all
+# programs the tests that have many.
 #
 # All of them treat warnings as errors. The last line is "N passed, N failed, N skipped", in test cases.
 set -euo pipefail
@@ -125,6 +125,12 @@ if has_suite web system; then
   judges=$("$root/tests/lib/get-judges.sh" "$base/judges") || ! has_suite web || exit 1
 fi
 
+# Programs of others, which a test builds and traces.
+sources=
+if has_suite system && [ "$architecture" = amd64 ]; then
+  sources=$("$root/tests/lib/get-sources.sh" "$base/sources" lua5.4 libzstd sqlite3 ninja-build) || echo "test: no sources"
+fi
+
 # A machine that cannot be made is a failure: who asks for it wants it tested.
 machine=
 if has_suite systemd-vm; then
@@ -150,6 +156,7 @@ if "$with_previous" && has_suite systemd-ns; then
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges" \
+  -Dsources_dir="$sources" \
   -Dfresh_dir="$fresh" -Dfresh_releases="$(IFS=, && echo "${releases[*]}")" \
   -Dprevious_build="$previous"
 # It is built in two thirds of the time then, and runs hardly longer.
@@ -162,9 +169,12 @@ if "$with_aarch64"; then
 fi
 
 run_suites plain "${all_suites[@]}" systemd-vm fresh packages
-if "$with_long" && has_suite bus; then
-  "$tools/setup.sh" corpus
-  run_long_tests plain joins crowds corpus
+long_tests=()
+! has_suite bus || long_tests+=(joins crowds)
+! has_suite system || long_tests+=(call-programs corpus)
+if "$with_long" && [ ${#long_tests[@]} -gt 0 ]; then
+  ! has_suite system || "$tools/setup.sh" corpus
+  run_long_tests plain "${long_tests[@]}"
 fi
 run_suites sanitize unit fuzz bus system
 if "$with_long"; then

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/calls/calls.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "client/base/text.h"
 #include "client/model/heap-log-reader.h"
 #include "protocol/calls.h"
 
-#define MAX_SHOWN_DEPTH 64u /* functions of a path in a line */
+#define MAX_SHOWN_DEPTH 64u   /* functions of a path in a line */
+#define DEVIATIONS      2.576 /* of a normal distribution, on both sides: 99 % */
 
 /* The functions that no location has, behind those of the resolver. */
 enum
@@ -173,6 +175,19 @@ sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame)
   sonde_capture_model_add_frame (self->model, frame);
 }
 
+SondeModelProcess
+sonde_calls_process (const SondeCalls *self, guint program)
+{
+  SondeModelProcess process = { .pid = sonde_calls_reader_program (self->reader, program)->pid,
+                                .comm = "",
+                                .cmdline = "" };
+
+  for (guint i = 0; i < sonde_capture_model_n_processes (self->model); i++)
+    if (sonde_capture_model_process (self->model, i)->pid == process.pid)
+      process = *sonde_capture_model_process (self->model, i);
+  return process;
+}
+
 const SondeFunction *
 sonde_calls_function (const SondeCalls *self, guint32 function)
 {
@@ -277,6 +292,37 @@ name_slow (SondeCalls *self)
 
 /* --- sums --- */
 
+/* What the two hooks of a call take. What is known of a hook has a reading of the clock in it,
+ * which takes about as long as the rest: so it stands for two that do not read it, or for one that
+ * does.
+ */
+static double
+find_pair_ticks (const SondeCallsProgram *of)
+{
+  const guint64 *account = of->account;
+  double ticks = (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
+                 / (double) MAX (account[SONDE_CALLS_ACCOUNT_N_HOOKS], 1);
+
+  return of->mode == 3 ? 2 * ticks : ticks;
+}
+
+/* What a timed call of nothing takes, the ends of its two hooks: the least that any call took,
+ * where that is no more than these can be. */
+static double
+find_empty_ticks (const SondeCallsProgram *of, double pair_ticks)
+{
+  double least = pair_ticks;
+
+  for (guint i = 0; i < of->paths->len; i++)
+    {
+      const SondeCallsPath *path = &g_array_index (of->paths, SondeCallsPath, i);
+
+      if (path->timed > 0)
+        least = MIN (least, (double) path->min_ticks);
+    }
+  return least;
+}
+
 /* What is inside a path's own time, of one program: children come behind their parents. */
 static void
 sum_paths (SondeCalls *self, guint program)
@@ -284,12 +330,8 @@ sum_paths (SondeCalls *self, guint program)
   const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
   const guint64 *account = of->account;
   double ns_a_tick = of->ticks_per_s > 0 ? 1e9 / (double) of->ticks_per_s : 0;
-  /* What is known of a hook has a reading of the clock in it, which takes about as long as the
-   * rest: so one stands for the two hooks of a call. */
-  double pair_ticks = account[SONDE_CALLS_ACCOUNT_N_HOOKS] > 0
-                          ? (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
-                                / (double) account[SONDE_CALLS_ACCOUNT_N_HOOKS]
-                          : 0;
+  double pair_ticks = find_pair_ticks (of);
+  double empty_ticks = find_empty_ticks (of, pair_ticks);
   guint64 n_underway = MAX (account[SONDE_CALLS_ACCOUNT_N_THREADS], 1);
   guint first = self->nodes->len;
   guint n = of->paths->len;
@@ -309,12 +351,13 @@ sum_paths (SondeCalls *self, guint program)
       node->sum.timed = path->timed;
       if (path->timed == 0)
         continue;
-      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * pair_ticks);
+      own_ticks = MAX (0, (double) path->total_ticks - (double) path->nested * pair_ticks
+                              - timed * empty_ticks);
       node->sum.mean_ns = own_ticks / timed * ns_a_tick;
       node->sum.total_ns = node->sum.mean_ns * (double) path->calls;
-      node->sum.self_ns = of->mode == 3
-                              ? (double) path->self_ticks * ns_a_tick * (double) path->calls / timed
-                              : node->sum.total_ns;
+      node->sum.self_ns = of->mode == 3 ? MAX (0, (double) path->self_ticks - timed * empty_ticks)
+                                              * ns_a_tick * (double) path->calls / timed
+                                        : node->sum.total_ns;
       node->sum.min_ns = (double) path->min_ticks * ns_a_tick;
       node->sum.max_ns = (double) path->max_ticks * ns_a_tick;
       /* Where each call was timed these are all, but for those that are under way. */
@@ -324,21 +367,23 @@ sum_paths (SondeCalls *self, guint program)
       self->has_times = TRUE;
     }
   /* What is in a path's own time and is not: callees, or where these are out already their hooks.
-   */
-  for (guint i = 0; i < n; i++)
+   * Where one call in so many was timed those few may be missing in which callees took long: then
+   * all took as long as their callees at least. */
+  for (guint i = n; i-- > 0;)
     {
-      const SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
+      SondeCallsSum *sum = &g_array_index (self->nodes, SondeCallsNode, first + i).sum;
+      guint32 parent = g_array_index (self->nodes, SondeCallsNode, first + i).parent;
 
-      if (node->parent != 0)
-        g_array_index (self->nodes, SondeCallsNode, node->parent - 1).sum.self_ns
-            -= of->mode == 3 ? (double) node->sum.calls * pair_ticks * ns_a_tick
-                             : node->sum.total_ns;
-    }
-  for (guint i = 0; i < n; i++)
-    {
-      SondeCallsNode *node = &g_array_index (self->nodes, SondeCallsNode, first + i);
-
-      node->sum.self_ns = node->sum.timed > 0 ? MAX (node->sum.self_ns, 0) : 0;
+      if (sum->is_sampled && sum->self_ns < 0)
+        {
+          sum->total_ns -= sum->self_ns;
+          sum->mean_ns = sum->total_ns / (double) MAX (sum->calls, 1);
+        }
+      sum->self_ns = sum->timed > 0 ? MAX (sum->self_ns, 0) : 0;
+      if (parent != 0)
+        g_array_index (self->nodes, SondeCallsNode, parent - 1).sum.self_ns
+            -= of->mode == 3 ? (double) sum->calls * (pair_ticks - empty_ticks) * ns_a_tick
+                             : sum->total_ns;
     }
   for (guint i = 0; i < SONDE_CALLS_N_ACCOUNTS; i++)
     self->account[i] += account[i];
@@ -508,6 +553,37 @@ sonde_calls_quantile (const SondeCallsRow *row, double part)
       before += here;
     }
   return 0;
+}
+
+gboolean
+sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate)
+{
+  double distance;
+
+  if (row->buckets == NULL || row->sum.n_timed <= 0)
+    return FALSE;
+  distance = DEVIATIONS * sqrt (part * (1 - part) / row->sum.n_timed);
+  estimate->ns = sonde_calls_quantile (row, part);
+  estimate->low_ns
+      = part > distance ? sonde_calls_quantile (row, part - distance) : row->sum.min_ns;
+  estimate->high_ns
+      = part + distance < 1 ? sonde_calls_quantile (row, part + distance) : row->sum.max_ns;
+  return TRUE;
+}
+
+gboolean
+sonde_calls_is_shifted (const SondeCallsRow *before, const SondeCallsRow *after, double part)
+{
+  SondeCallsEstimate old, new;
+
+  if (before == NULL || after == NULL || !sonde_calls_estimate (before, part, &old)
+      || !sonde_calls_estimate (after, part, &new)
+      /* Of the tail of a few nothing is known but the last one. */
+      || MIN (before->sum.n_timed, after->sum.n_timed) * MIN (part, 1 - part) < 1)
+    return FALSE;
+  if (old.high_ns >= new.low_ns &&new.high_ns >= old.low_ns)
+    return FALSE;
+  return ABS (new.ns - old.ns) > MAX (new.ns, old.ns) / SONDE_CALLS_OCTAVE_BUCKETS;
 }
 
 const char *

@@ -9,7 +9,8 @@
  * SECTION: calls
  *
  * Calls are exact. Times are of those that were timed: a sum of a path is estimated as what a timed
- * call took on average, less the two hooks of each call below it, times its calls. Of a function
+ * call took on average, less what was its own hooks' and the two hooks of each call below it, times
+ * its calls; the least, the most and percentiles are as they were clocked. Of a function
  * that calls itself the outermost call of a path counts, and its percentiles are those of all its
  * calls.
  */
@@ -91,12 +92,29 @@ void sonde_calls_add_frame (SondeCalls *self, const SondeFrame *frame);
 /* Behind the last: names and sums. */
 void sonde_calls_finish (SondeCalls *self);
 
+/* Of program @program of the reader; one that only its calls tell of has no name. */
+SondeModelProcess sonde_calls_process (const SondeCalls *self, guint program);
 /* What @self's rows and nodes call their function. */
 const SondeFunction *sonde_calls_function (const SondeCalls *self, guint32 function);
 /* The number of such a function in @self->resolver; it is none of a root. */
 guint32 sonde_calls_resolved_function (const SondeCalls *self, guint32 function);
 /* What a @part of the row's calls, 0 to 1, took at most, in ns; 0: it has no times. */
 double sonde_calls_quantile (const SondeCallsRow *row, double part);
+/* A part of the row's calls, and between what it is with a confidence of 99 %, as far as one can
+ * tell from those that were timed: a binomial interval of their ranks. */
+typedef struct
+{
+  double ns; /* sonde_calls_quantile() */
+  double low_ns;
+  double high_ns;
+} SondeCallsEstimate;
+
+/* FALSE: it has no times. @estimate: (out) */
+gboolean sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate);
+/* Whether two rows, of two captures, differ there by more than chance lets them, and than what
+ * buckets can tell. */
+gboolean
+sonde_calls_is_shifted (const SondeCallsRow *before, const SondeCallsRow *after, double part);
 /* The name of the function at @address of program @program of the reader, if it was called there.
  */
 const char *sonde_calls_name_of (const SondeCalls *self, guint program, guint64 address);

@@ -64,6 +64,7 @@ complete -c sondectl -x -n '__sondectl_value top -- --by' -a 'function process t
 complete -c sondectl -x -n '__sondectl_value export -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -x -n '__sondectl_value heap -- --by' -a 'bytes count'
 complete -c sondectl -x -n '__sondectl_value calls -- -s --sort' -a 'self total calls mean p99 max'
+complete -c sondectl -x -n '__sondectl_value flamegraph -- --unit' -a 'samples calls self'
 complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot heaptrack'
 complete -c sondectl -x -n '__sondectl_value record top start report heap calls attach -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -n '__sondectl_is record top arm' -a '(__fish_complete_subcommand --fcs-skip=2)'

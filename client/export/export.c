@@ -392,18 +392,6 @@ sonde_export_source_new_calls (const char *path, SondeProgress *progress, GError
   return g_steal_pointer (&self);
 }
 
-static SondeModelProcess
-process_of (const SondeExportSource *self, guint program)
-{
-  gint32 pid = sonde_calls_reader_program (self->calls->reader, program)->pid;
-  SondeModelProcess process = { .pid = pid, .comm = "", .cmdline = "" };
-
-  for (guint i = 0; i < sonde_capture_model_n_processes (self->model); i++)
-    if (sonde_capture_model_process (self->model, i)->pid == pid)
-      process = *sonde_capture_model_process (self->model, i);
-  return process;
-}
-
 /* A path's frames are those above it, so a tree is made of each program's. */
 static SondeProfile *
 dup_calls (const SondeExportSource *self, SondeUnit unit)
@@ -416,7 +404,7 @@ dup_calls (const SondeExportSource *self, SondeUnit unit)
   for (guint first = 0; first < nodes->len; first = end)
     {
       guint program = g_array_index (nodes, SondeCallsNode, first).program;
-      const SondeModelProcess process = process_of (self, program);
+      const SondeModelProcess process = sonde_calls_process (self->calls, program);
       g_autoptr (SondeCallTree) tree = sonde_call_tree_new (NULL);
       g_autoptr (GArray) weights = g_array_new (FALSE, TRUE, sizeof (guint64)); /* by node */
 

@@ -133,24 +133,37 @@ find_heaviest (const SondeSampleLog *log)
   return sonde_capture_model_process (model, heaviest);
 }
 
+static const char *const weights[] = {
+  [SONDE_FLAME_SAMPLES] = "sample",
+  [SONDE_FLAME_CALLS] = "call",
+  [SONDE_FLAME_SELF] = "ns",
+};
+
 static void
-append_head (const Packer *self, const SondeFlameSource *source, const SondeFlameGraph *graph)
+append_head (GByteArray *out,
+             const SondeFlameSource *source,
+             const SondeFlameGraph *graph,
+             guint64 duration_ns)
 {
-  GByteArray *out = self->out;
-  const SondeCaptureModel *model = source->log->model;
-  g_autofree char *subject = sonde_report_describe_subject (model, find_heaviest (source->log));
-  g_autofree char *event = sonde_report_describe_event (model);
+  const SondeCaptureModel *model = source->log != NULL ? source->log->model : source->calls->model;
+  const SondeModelProcess process
+      = source->log != NULL ? *find_heaviest (source->log) : sonde_calls_process (source->calls, 0);
+  g_autofree char *subject = sonde_report_describe_subject (model, &process);
+  g_autofree char *event = source->log != NULL                ? sonde_report_describe_event (model)
+                           : source->unit == SONDE_FLAME_SELF ? g_strdup ("own time of calls")
+                                                              : g_strdup ("calls of functions");
   g_autofree char *lost = sonde_report_describe_losses (model);
   g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (model));
   g_autofree char *losses
       = cut != NULL ? g_strdup_printf ("%s; truncated: %s", lost, cut) : g_strdup (lost);
   g_autofree char *start = sonde_text_escape (source->start, -1);
-  const char *texts[] = { source->title, subject, event, start, losses, source->other_title };
+  const char *texts[] = { source->title,        subject, event, start, losses, source->other_title,
+                          weights[source->unit] };
 
   sonde_flame_data_append_number (out, SONDE_FLAME_FORMAT);
   for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
     sonde_flame_data_append_text (out, texts[i] != NULL ? texts[i] : "");
-  sonde_flame_data_append_number (out, since_first (self, self->last_ns));
+  sonde_flame_data_append_number (out, duration_ns);
   sonde_flame_data_append_number (out, graph->total[0]);
   sonde_flame_data_append_number (out, graph->total[1]);
   sonde_flame_data_append_number (out, graph->threshold);
@@ -430,24 +443,11 @@ append_tracks (const Packer *self)
   append_marks (self);
 }
 
-GByteArray *
-sonde_flame_data_new (const SondeFlameSource *source,
-                      const SondeFlameGraph *graph,
-                      guint max_points)
+static void
+append_nodes (GByteArray *out, const SondeFlameGraph *graph, gboolean is_compared)
 {
-  GByteArray *out = g_byte_array_new ();
-  Packer self = { .log = source->log, .out = out };
-  g_autoptr (GByteArray) counts = g_byte_array_new ();
-  guint shift = 0;
   gint64 depth = 0;
-  guint64 previous = 0;
-  guint64 series = G_MAXUINT64;
 
-  g_assert (graph->nodes->len < 1u << NODE_BITS);
-  sonde_sample_log_range (source->log, &self.first_ns, &self.last_ns);
-  self.bucket_ns = since_first (&self, self.last_ns) / SONDE_FLAME_N_BUCKETS + 1;
-  sort_samples (&self, graph);
-  append_head (&self, source, graph);
   sonde_flame_data_append_number (out, graph->functions->len);
   for (guint32 i = 0; i < graph->functions->len; i++)
     {
@@ -468,8 +468,264 @@ sonde_flame_data_new (const SondeFlameSource *source,
     }
   for (guint32 i = 0; i < graph->nodes->len; i++)
     sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->function);
-  for (guint32 i = 0; source->other_title != NULL && i < graph->nodes->len; i++)
+  for (guint32 i = 0; is_compared && i < graph->nodes->len; i++)
     sonde_flame_data_append_number (out, sonde_flame_graph_node (graph, i)->self[1]);
+}
+
+/* --- of calls --- */
+
+/* Of a path: what ends at its node, or calls in one of its buckets. */
+typedef struct
+{
+  guint32 program;
+  guint32 node;
+  guint32 bucket;
+  guint64 n;
+} Piece;
+
+static int
+compare_pieces (gconstpointer a, gconstpointer b)
+{
+  const Piece *left = a;
+  const Piece *right = b;
+
+  if (left->program != right->program)
+    return left->program < right->program ? -1 : 1;
+  if (left->node != right->node)
+    return left->node < right->node ? -1 : 1;
+  return left->bucket < right->bucket ? -1 : left->bucket > right->bucket;
+}
+
+/* Those that are of the same become one. */
+static void
+merge_pieces (GArray *pieces)
+{
+  guint n = 0;
+
+  g_array_sort (pieces, compare_pieces);
+  for (guint i = 0; i < pieces->len; i++)
+    {
+      Piece *last = n > 0 ? &g_array_index (pieces, Piece, n - 1) : NULL;
+      const Piece piece = g_array_index (pieces, Piece, i);
+
+      if (last != NULL && compare_pieces (last, &piece) == 0)
+        last->n += piece.n;
+      else
+        g_array_index (pieces, Piece, n++) = piece;
+    }
+  g_array_set_size (pieces, n);
+}
+
+/* Buckets of another clock become those of ns that their middle is in. */
+static void
+take_spread (GArray *spreads, const SondeCallsPath *path, double ns_a_tick, guint32 node)
+{
+  for (guint i = 0; path->buckets != NULL && i < path->buckets->len; i++)
+    {
+      const SondeCallsBucket *bucket = &g_array_index (path->buckets, SondeCallsBucket, i);
+      double middle = (double) (sonde_calls_bucket_begin (bucket->bucket)
+                                + sonde_calls_bucket_begin (bucket->bucket + 1))
+                      / 2;
+      const Piece piece = { .node = node,
+                            .bucket = sonde_calls_bucket ((guint64) (middle * ns_a_tick)),
+                            .n = bucket->n };
+
+      g_array_append_val (spreads, piece);
+    }
+}
+
+static void
+take_paths (const SondeFlameSource *source,
+            const SondeFlameGraph *graph,
+            GArray *weights_of,
+            GArray *spreads)
+{
+  const SondeCalls *calls = source->calls;
+  guint at = 0;
+
+  for (guint program = 0; program < sonde_calls_reader_n_programs (calls->reader); program++)
+    {
+      const SondeCallsProgram *of = sonde_calls_reader_program (calls->reader, program);
+
+      for (guint i = 0; i < of->paths->len; i++, at++)
+        {
+          const SondeCallsNode *node = &g_array_index (calls->nodes, SondeCallsNode, at);
+          const Piece piece = { .program = program,
+                                .node = sonde_flame_graph_locate (graph, program, i),
+                                .n = source->unit == SONDE_FLAME_SELF ? (guint64) node->sum.self_ns
+                                                                      : node->sum.calls };
+          guint32 function = sonde_flame_graph_node (graph, piece.node)->function;
+
+          if (node->parent == 0)
+            continue;
+          if (piece.n > 0)
+            g_array_append_val (weights_of, piece);
+          /* What is summed up there took anything. */
+          if (of->ticks_per_s > 0
+              && sonde_flame_graph_function (graph, function)->kind != SONDE_FLAME_LIGHT)
+            take_spread (spreads, &g_array_index (of->paths, SondeCallsPath, i),
+                         1e9 / (double) of->ticks_per_s, piece.node);
+        }
+    }
+  merge_pieces (weights_of);
+  merge_pieces (spreads);
+}
+
+static void
+append_programs (GByteArray *out, const SondeCalls *calls, const GArray *pieces)
+{
+  guint n = sonde_calls_reader_n_programs (calls->reader);
+  guint at = 0;
+
+  sonde_flame_data_append_number (out, n);
+  for (guint i = 0; i < n; i++)
+    {
+      const SondeModelProcess process = sonde_calls_process (calls, i);
+
+      append_escaped (out, process.comm);
+      sonde_flame_data_append_signed (out, process.pid);
+    }
+  sonde_flame_data_append_number (out, n);
+  for (guint i = 0; i < n; i++)
+    {
+      sonde_flame_data_append_number (out, i);
+      sonde_flame_data_append_signed (out, sonde_calls_reader_program (calls->reader, i)->pid);
+    }
+  sonde_flame_data_append_number (out, 1);
+  sonde_flame_data_append_number (out, 1);
+  for (guint i = 0; i < n; i++)
+    {
+      guint64 weight = 0;
+
+      for (; at < pieces->len && g_array_index (pieces, Piece, at).program == i; at++)
+        weight += g_array_index (pieces, Piece, at).n;
+      sonde_flame_data_append_number (out, weight > 0);
+      if (weight > 0)
+        {
+          sonde_flame_data_append_number (out, 1);
+          sonde_flame_data_append_number (out, weight);
+        }
+    }
+}
+
+static void
+append_weights (GByteArray *out, const GArray *pieces)
+{
+  gint64 node = 0;
+  guint32 program = 0;
+
+  sonde_flame_data_append_number (out, 1);
+  sonde_flame_data_append_number (out, 1);
+  sonde_flame_data_append_number (out, pieces->len);
+  for (guint i = 0; i < pieces->len; i++)
+    {
+      sonde_flame_data_append_number (out, g_array_index (pieces, Piece, i).program - program);
+      program = g_array_index (pieces, Piece, i).program;
+    }
+  for (guint i = 0; i < pieces->len; i++)
+    {
+      sonde_flame_data_append_signed (out, (gint64) g_array_index (pieces, Piece, i).node - node);
+      node = g_array_index (pieces, Piece, i).node;
+    }
+  /* One point of each, in the first bucket, whose difference to -1 is 1. */
+  for (guint column = 0; column < 2; column++)
+    for (guint i = 0; i < pieces->len; i++)
+      sonde_flame_data_append_number (out, 1);
+  for (guint i = 0; i < pieces->len; i++)
+    sonde_flame_data_append_number (out, g_array_index (pieces, Piece, i).n);
+}
+
+static void
+append_spreads (GByteArray *out, const GArray *pieces)
+{
+  guint n_nodes = 0;
+  guint32 node = G_MAXUINT32; /* -1 */
+
+  for (guint i = 0; i < pieces->len; i++)
+    n_nodes
+        += i == 0
+           || g_array_index (pieces, Piece, i).node != g_array_index (pieces, Piece, i - 1).node;
+  sonde_flame_data_append_number (out, n_nodes);
+  for (guint at = 0, end; at < pieces->len; at = end)
+    {
+      const Piece *first = &g_array_index (pieces, Piece, at);
+      guint32 bucket = G_MAXUINT32;
+
+      for (end = at; end < pieces->len && g_array_index (pieces, Piece, end).node == first->node;)
+        end++;
+      sonde_flame_data_append_number (out, first->node - node);
+      sonde_flame_data_append_number (out, end - at);
+      node = first->node;
+      for (guint i = at; i < end; i++)
+        {
+          const Piece *piece = &g_array_index (pieces, Piece, i);
+
+          sonde_flame_data_append_number (out, piece->bucket - bucket);
+          sonde_flame_data_append_number (out, piece->n);
+          bucket = piece->bucket;
+        }
+    }
+}
+
+/* Times of programs may be anything. */
+static guint64
+measure_calls (const SondeCalls *calls)
+{
+  gint64 first_ns = G_MAXINT64;
+  gint64 last_ns = 0;
+
+  for (guint i = 0; i < sonde_calls_reader_n_programs (calls->reader); i++)
+    {
+      const SondeCallsProgram *of = sonde_calls_reader_program (calls->reader, i);
+
+      first_ns = MIN (first_ns, MAX (of->begin_ns, 0));
+      last_ns = MAX (last_ns, of->end_ns);
+    }
+  return last_ns > first_ns ? (guint64) (last_ns - first_ns) : 0;
+}
+
+static GByteArray *
+pack_calls (const SondeFlameSource *source, const SondeFlameGraph *graph)
+{
+  GByteArray *out = g_byte_array_new ();
+  g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (Piece));
+  g_autoptr (GArray) spreads = g_array_new (FALSE, FALSE, sizeof (Piece));
+
+  take_paths (source, graph, pieces, spreads);
+  append_head (out, source, graph, measure_calls (source->calls));
+  append_nodes (out, graph, FALSE);
+  append_programs (out, source->calls, pieces);
+  append_weights (out, pieces);
+  sonde_flame_data_append_number (out, 0); /* counters, */
+  sonde_flame_data_append_number (out, 0); /* marks, */
+  sonde_flame_data_append_number (out, 0); /* and more of them */
+  append_spreads (out, spreads);
+  return out;
+}
+
+/* --- of samples --- */
+
+GByteArray *
+sonde_flame_data_new (const SondeFlameSource *source,
+                      const SondeFlameGraph *graph,
+                      guint max_points)
+{
+  GByteArray *out;
+  Packer self = { .log = source->log };
+  g_autoptr (GByteArray) counts = g_byte_array_new ();
+  guint shift = 0;
+  guint64 previous = 0;
+  guint64 series = G_MAXUINT64;
+
+  if (source->calls != NULL)
+    return pack_calls (source, graph);
+  out = self.out = g_byte_array_new ();
+  g_assert (graph->nodes->len < 1u << NODE_BITS);
+  sonde_sample_log_range (source->log, &self.first_ns, &self.last_ns);
+  self.bucket_ns = since_first (&self, self.last_ns) / SONDE_FLAME_N_BUCKETS + 1;
+  sort_samples (&self, graph);
+  append_head (out, source, graph, since_first (&self, self.last_ns));
+  append_nodes (out, graph, source->other_title != NULL);
   append_threads (out, source->log);
   append_lanes (&self);
   while (shift < BUCKET_BITS && count_points (&self, shift) > max_points)
@@ -492,6 +748,7 @@ sonde_flame_data_new (const SondeFlameSource *source,
     }
   g_byte_array_append (out, counts->data, counts->len);
   append_tracks (&self);
+  sonde_flame_data_append_number (out, 0); /* spreads */
   g_free (self.keys);
   return out;
 }

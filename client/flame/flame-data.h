@@ -11,9 +11,9 @@
  * after the first sample, columns stand one after the other, so that they compress well. In this
  * order:
  *
- * - format, always 1
+ * - format, always 2
  * - texts: title, subject, event, start (ISO 8601), losses, title of what it is compared with ("":
- * nothing)
+ * nothing); what a weight is: "sample", "call", or "ns"
  * - duration, samples, samples compared with, threshold
  * - functions: how many; of each the kind, name, module, and source ("file:line", "" unknown)
  * - nodes: how many; column of signed differences of the depth to the node before; column of
@@ -31,10 +31,15 @@
  * them
  * - marks: how many, and how many more there are; of each, by start, signed pid, group, name,
  * message, start and duration
+ * - spreads, of nodes whose calls were timed: how many; of each the difference of the node to the
+ * one before (from -1), and how many buckets of protocol/calls.h, of ns; of each of these the
+ * difference to the one before (from -1), and calls, as they stand for others
+ *
+ * Of calls there are no times: each process is one thread, which has one bucket.
  *
  * Source: client/flame/page/data.js reads it.
  */
-#define SONDE_FLAME_FORMAT    1
+#define SONDE_FLAME_FORMAT    2
 #define SONDE_FLAME_N_BUCKETS 2048
 
 /* @graph: of @source

@@ -183,6 +183,63 @@ merge_log (Builder *self, const SondeSampleLog *log)
   return places;
 }
 
+/* Adds all paths to the tree, processes above them. Returns: by program, where each of its paths
+ * went
+ */
+static GPtrArray *
+merge_calls (Builder *self, const SondeCalls *calls)
+{
+  GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
+  const SondeCallsNode *nodes = (const SondeCallsNode *) (const void *) calls->nodes->data;
+  guint at = 0;
+
+  for (guint program = 0; program < sonde_calls_reader_n_programs (calls->reader); program++)
+    {
+      const SondeModelProcess process = sonde_calls_process (calls, program);
+      guint n = sonde_calls_reader_program (calls->reader, program)->paths->len;
+      guint32 *place = g_new (guint32, n + 1);
+      guint32 root = ensure_process (self, &process);
+
+      for (guint i = 0; i < n; i++)
+        {
+          const SondeCallsNode *node = &nodes[at + i];
+          const SondeFunction *function = sonde_calls_function (calls, node->function);
+
+          place[i]
+              = node->parent == 0
+                    ? root
+                    : sonde_call_tree_ensure_child (
+                        self->graph->tree, place[node->parent - 1 - at],
+                        ensure_function (self, SONDE_FLAME_USER, function->name, function->module));
+        }
+      g_ptr_array_add (places, place);
+      at += n;
+    }
+  return places;
+}
+
+static void
+add_calls (SondeFlameGraph *self, const SondeCalls *calls, SondeFlameUnit unit)
+{
+  guint at = 0;
+
+  for (guint program = 0; program < self->places->len; program++)
+    {
+      const guint32 *place = g_ptr_array_index (self->places, program);
+      guint n = sonde_calls_reader_program (calls->reader, program)->paths->len;
+
+      for (guint i = 0; i < n; i++)
+        {
+          const SondeCallsNode *node = &g_array_index (calls->nodes, SondeCallsNode, at + i);
+
+          if (node->parent != 0)
+            self->drafts[place[i]].self[0]
+                += unit == SONDE_FLAME_SELF ? (guint64) node->sum.self_ns : node->sum.calls;
+        }
+      at += n;
+    }
+}
+
 static void
 add_weights (SondeFlameGraph *self, const SondeSampleLog *log, const GPtrArray *places, guint which)
 {
@@ -348,33 +405,24 @@ sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes)
     }
 }
 
-SondeFlameGraph *
-sonde_flame_graph_new (const SondeSampleLog *log,
-                       const SondeSampleLog *other,
-                       const SondeSymbolOptions *symbols,
-                       guint32 max_nodes)
+static SondeFlameGraph *
+graph_new (Builder *builder)
 {
   SondeFlameGraph *graph = g_new0 (SondeFlameGraph, 1);
-  g_autoptr (GHashTable) by_name
-      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
-  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  g_autoptr (GPtrArray) other_places = NULL;
-  Builder builder = { graph, symbols, source_weights, by_name, other != NULL };
 
+  builder->graph = graph;
   graph->all = g_ptr_array_new_with_free_func (function_free);
   graph->tree = sonde_call_tree_new (NULL);
   graph->functions = g_ptr_array_new ();
   graph->nodes = g_array_new (FALSE, FALSE, sizeof (SondeFlameNode));
-  graph->light_function = ensure_function (&builder, SONDE_FLAME_LIGHT, "[lighter frames]", "");
-  graph->places = merge_log (&builder, log);
-  if (other != NULL)
-    other_places = merge_log (&builder, other);
+  graph->light_function = ensure_function (builder, SONDE_FLAME_LIGHT, "[lighter frames]", "");
+  return graph;
+}
 
-  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
-  add_weights (graph, log, graph->places, 0);
-  if (other != NULL)
-    add_weights (graph, other, other_places, 1);
-  /* Totals from the leaves up: children have larger numbers than their parents. */
+/* Totals from the leaves up: children have larger numbers than their parents. */
+static SondeFlameGraph *
+graph_sum (SondeFlameGraph *graph, guint32 max_nodes)
+{
   for (guint32 i = sonde_call_tree_n_nodes (graph->tree); i-- > 0;)
     {
       Draft *draft = &graph->drafts[i];
@@ -390,6 +438,62 @@ sonde_flame_graph_new (const SondeSampleLog *log,
   memcpy (graph->total, graph->drafts[0].total, sizeof graph->total);
   sonde_flame_graph_limit (graph, max_nodes);
   return graph;
+}
+
+static SondeFlameGraph *
+draw_calls (const SondeCalls *calls, SondeFlameUnit unit, guint32 max_nodes)
+{
+  g_autoptr (GHashTable) by_name
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
+  Builder builder = { NULL, NULL, source_weights, by_name, FALSE };
+  SondeFlameGraph *graph = graph_new (&builder);
+
+  graph->places = merge_calls (&builder, calls);
+  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
+  add_calls (graph, calls, unit);
+  return graph_sum (graph, max_nodes);
+}
+
+SondeFlameGraph *
+sonde_flame_graph_new (const SondeSampleLog *log,
+                       const SondeSampleLog *other,
+                       const SondeSymbolOptions *symbols,
+                       guint32 max_nodes)
+{
+  g_autoptr (GHashTable) by_name
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
+  g_autoptr (GPtrArray) other_places = NULL;
+  Builder builder = { NULL, symbols, source_weights, by_name, other != NULL };
+  SondeFlameGraph *graph = graph_new (&builder);
+
+  graph->places = merge_log (&builder, log);
+  if (other != NULL)
+    other_places = merge_log (&builder, other);
+
+  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
+  add_weights (graph, log, graph->places, 0);
+  if (other != NULL)
+    add_weights (graph, other, other_places, 1);
+  return graph_sum (graph, max_nodes);
+}
+
+SondeFlameGraph *
+sonde_flame_graph_draw (const SondeFlameSource *source, guint32 max_nodes)
+{
+  return source->calls != NULL
+             ? draw_calls (source->calls, source->unit, max_nodes)
+             : sonde_flame_graph_new (source->log, source->other, source->symbols, max_nodes);
+}
+
+char *
+sonde_flame_unit_dup_text (SondeFlameUnit unit, guint64 weight)
+{
+  if (unit == SONDE_FLAME_SELF)
+    return sonde_text_duration ((gint64) MIN (weight, G_MAXINT64));
+  return unit == SONDE_FLAME_CALLS ? sonde_text_plural (weight, "call", "calls")
+                                   : sonde_text_plural (weight, "sample", "samples");
 }
 
 void

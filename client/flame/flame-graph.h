@@ -2,13 +2,23 @@
 /* The frames of a flame graph: one tree of functions below the processes of one or two captures. */
 #pragma once
 
+#include "client/calls/calls.h"
 #include "client/model/samples.h"
 #include "client/names/symbol-resolver.h"
+
+typedef enum
+{
+  SONDE_FLAME_SAMPLES,
+  SONDE_FLAME_CALLS,
+  SONDE_FLAME_SELF, /* ns of calls' own time */
+} SondeFlameUnit;
 
 /* What a flame graph is drawn of. */
 typedef struct
 {
-  const SondeSampleLog *log;         /* with at least one sample */
+  const SondeSampleLog *log; /* with at least one sample; NULL: of calls */
+  const SondeCalls *calls;   /* with at least one; NULL: of samples */
+  SondeFlameUnit unit;
   const SondeSampleLog *other;       /* to compare with; NULL: nothing */
   const SondeSymbolOptions *symbols; /* how to look up the names; NULL: the default */
   const char *title;                 /* UTF-8 */
@@ -33,7 +43,8 @@ typedef struct
   SondeFlameKind kind;
 } SondeFlameFunction;
 
-/* Weights are samples: [0] of the capture, [1] of the one that it is compared with. */
+/* Weights are samples, or the unit of calls: [0] of the capture, [1] of the one that it is compared
+ * with. */
 typedef struct
 {
   guint32 function; /* number of the function */
@@ -70,6 +81,13 @@ SondeFlameGraph *sonde_flame_graph_new (const SondeSampleLog *log,
                                         const SondeSampleLog *other,
                                         const SondeSymbolOptions *symbols,
                                         guint32 max_nodes);
+
+/* The same of whatever @source has. Of calls places are by program of the reader, and of its paths.
+ */
+SondeFlameGraph *sonde_flame_graph_draw (const SondeFlameSource *source, guint32 max_nodes);
+
+/* "1,000 samples", "1 call", "3.02 s" */
+char *sonde_flame_unit_dup_text (SondeFlameUnit unit, guint64 weight);
 
 /* The same with another number of nodes. */
 void sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes);

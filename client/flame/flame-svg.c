@@ -46,6 +46,7 @@ typedef struct
 {
   GString *out;
   const SondeFlameGraph *graph;
+  SondeFlameUnit unit;
   GHashTable *hues; /* module → its index in module_fills + 1 */
   gboolean is_compared;
   double height;
@@ -168,7 +169,7 @@ append_node (Picture *self, const SondeFlameNode *node, double x, double width)
   g_string_append (self->out, "<g>");
   name = g_markup_escape_text (function->name, -1);
   module = g_markup_escape_text (function->module, -1);
-  samples = sonde_text_plural (node->total[0], "sample", "samples");
+  samples = sonde_flame_unit_dup_text (self->unit, node->total[0]);
   g_string_append_printf (self->out, "<title>%s%s%s%s, %s, %.2f%%", name,
                           *module != '\0' ? " (" : "", module, *module != '\0' ? ")" : "", samples,
                           100 * share (self, node, 0));
@@ -267,14 +268,15 @@ append_legend (Picture *self)
 GString *
 sonde_flame_svg_new (const SondeFlameSource *source)
 {
-  g_autoptr (SondeFlameGraph) graph
-      = sonde_flame_graph_new (source->log, source->other, source->symbols, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_draw (source, MAX_NODES);
   g_autoptr (GHashTable) hues = dup_hues (graph);
-  Picture self = {
-    .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = source->other != NULL
-  };
+  Picture self = { .out = g_string_new (NULL),
+                   .graph = graph,
+                   .hues = hues,
+                   .unit = source->unit,
+                   .is_compared = source->other != NULL };
   g_autofree char *escaped = g_markup_escape_text (source->title, -1);
-  g_autofree char *samples = sonde_text_plural (graph->total[0], "sample", "samples");
+  g_autofree char *samples = sonde_flame_unit_dup_text (source->unit, graph->total[0]);
 
   foreach_node (&self, make_room);
   g_string_append_printf (

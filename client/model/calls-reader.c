@@ -6,8 +6,6 @@
 #include "client/base/text.h"
 #include "protocol/number-column.h"
 
-#define N_FIRST_BUCKETS 32u /* of one tick each */
-
 struct SondeCallsReader
 {
   SondeCallsPathFunc func;
@@ -19,14 +17,6 @@ struct SondeCallsReader
   guint n_buckets_left; /* that may still be kept */
   char *fault;
 };
-
-guint64
-sonde_calls_bucket_begin (guint bucket)
-{
-  guint octave = bucket / 16;
-
-  return bucket < N_FIRST_BUCKETS ? bucket : (guint64) (16 + bucket % 16) << (octave - 1);
-}
 
 static void
 clear_path (gpointer data)

@@ -24,12 +24,6 @@ typedef struct SondeCallsReader SondeCallsReader;
 #define SONDE_CALLS_READER_MAX_DEPTH    8192u /* of paths */
 #define SONDE_CALLS_READER_MAX_OPEN     256u  /* files that are not whole yet */
 
-#define SONDE_CALLS_N_BUCKETS           560u
-
-/* The least number of ticks in a bucket of up to %SONDE_CALLS_N_BUCKETS, which is where the last
- * one ends: below 32 each number has its own, else one is a sixteenth of an octave. */
-guint64 sonde_calls_bucket_begin (guint bucket);
-
 typedef struct
 {
   guint32 bucket;

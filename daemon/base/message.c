@@ -589,6 +589,7 @@ sonde_statistic_name (SondeStatistic statistic)
     "calls",
     "calls-lost",
     "traces-refused",
+    "traces-empty",
     "jit-refused",
     "walks",
     "walks-lost",

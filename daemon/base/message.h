@@ -402,6 +402,7 @@ typedef enum
   SONDE_STATISTIC_CALLS_LOST,               /* of which no path is known, the same */
   SONDE_STATISTIC_TRACES_REFUSED, /* processes whose calls are not counted, or no more: they got no
                                      memory, or said of them what cannot be */
+  SONDE_STATISTIC_TRACES_EMPTY,   /* processes that could have been counted, and called no hook */
   SONDE_STATISTIC_JIT_REFUSED, /* files with names of made code that were not read, or not whole */
   SONDE_STATISTIC_WALKS,       /* samples that show functions of an interpreted program */
   SONDE_STATISTIC_WALKS_LOST,  /* walks and names that the rings had no room for */

@@ -44,6 +44,7 @@ LOSSES = {
     'programs-static': 'processes were not recorded: statically linked.',
     'programs-without-library': 'loaded no libsonde-memory.so; their environment, their rights or their C library keep it out.',
     'stream-lost': 'not written fast enough; write to a faster disk with -o.',
+    'traces-empty': "50 processes have no call hooks: build with clang's -fxray-instrument",
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
     'unwind-chain-short': 'where frame pointers do; raise --stack-size.',
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',
@@ -191,6 +192,8 @@ def test_arguments(cases):
     cases.expect('see sondectl help', 'xyzzy', status=1)
     cases.expect('sondectl report takes options', whole, '--flat', status=1)
     cases.expect('sondectl dump --counts', 'flamegraph', whole, status=1)
+    cases.expect('sondectl record --trace does', 'flamegraph', '--unit', 'self', whole, status=1)
+    cases.expect('sondectl calls --diff compares', 'flamegraph', '--unit', 'self', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --memory', 'heap', whole, status=1)
     cases.expect('sondectl record --trace', 'calls', whole, status=1)
     cases.expect('sondectl record --trace makes some', 'export', '-f', 'folded', '--unit', 'calls', whole, status=1)

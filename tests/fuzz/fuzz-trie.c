@@ -43,7 +43,7 @@ add (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data
   sums->calls += change->calls;
   if (!change->is_timed)
     return;
-  for (uint32_t i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+  for (uint32_t i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
     in_buckets += times->buckets[i];
   if (times->timed == 0 && in_buckets == 0)
     abort ();

@@ -90,7 +90,7 @@ LAYERS = {
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/calls': CLIENT + ['client/model/*.h', 'client/names/*.h', 'protocol/*.h'],
     'client/flame': CLIENT + RESOURCES
-    + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
+    + ['client/calls/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': CLIENT + CONFIG + MESSAGES + PACKING
     + [f'client/{layer}/*.h' for layer in ('calls', 'heap', 'model', 'names', 'report')] + ['protocol/*.h'],
     'client/library': CLIENT + CONFIG

@@ -16,6 +16,7 @@ from system import DEADLINE_S, Fault, System, check, find_descendants, wait_unti
 from tap import Skip
 
 N_CALLS = 100_000
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 FOLDER = 'sonde/calls/'
 PATH, CALLS, ACCOUNT, WORDS, END = 1, 2, 4, 6, 9
 
@@ -153,6 +154,8 @@ def check_shown(system, name, mode):
         return
     check(leaf['timed'] == ('some' if mode == 'auto' else 'all'), leaf)
     check(leaf['min_ns'] <= leaf['p50_ns'] <= leaf['p90_ns'] <= leaf['p99_ns'] <= leaf['max_ns'], leaf)
+    check(leaf['p99_low_ns'] <= leaf['p99_ns'] <= leaf['p99_high_ns'] <= leaf['max_ns'], leaf)
+    check((leaf['timed_calls'] == N_CALLS) == (mode == 'exact'), leaf)
     table = system.sondectl('calls', system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} .* leaf  {system.callers}$', table, re.M), table)
     folded = system.sondectl('export', '-f', 'folded', '--unit', 'calls', system.path(name))
@@ -160,7 +163,10 @@ def check_shown(system, name, mode):
     check_exports(system, name, mode)
     differences = system.sondectl('calls', '--diff', system.path(name), system.path(name))
     check(re.search(rf'^ *{N_CALLS:,} -> {N_CALLS:,} .* leaf$', differences, re.M), differences)
-    check('outer' in system.sondectl('calls', '--function', 'leaf', system.path(name)).split('from')[-1], 'no caller')
+    check(' *' not in differences, differences)
+    alone = system.sondectl('calls', '--function', 'leaf', system.path(name))
+    check('outer' in alone.split('from')[-1], 'no caller')
+    check(re.search(r'^p99 is between .* in 99 of 100 such recordings$', alone, re.M), alone)
 
 
 def test_modes(system):
@@ -197,6 +203,42 @@ def test_slow(system):
         check(20_000_000 <= call['duration_ns'] and 0 < call['begin_ns'], call)
     table = system.sondectl('calls', system.path('slow.syscap'))
     check(re.search(r'^3 slow calls$', table, re.M) and re.search(r'^ +\d+\.\d{3} s +[\d.]+ m?s  nap$', table, re.M), table)
+
+
+def test_example(system):
+    """The lines of docs/tracing.md, as they stand there."""
+    with open(os.path.join(SOURCE, 'docs/tracing.md'), encoding='utf-8') as file:
+        section = file.read().split('\n## Finding a slow call\n')[1].split('\n## ')[0]
+    lines = re.findall(r'^    (.*)$', section, re.M)
+    check(len(lines) == 6, lines)
+    record = ' '.join(['sondectl record', '--embedded', f"--sonded={system.program('daemon/control/sonded')}",
+                       f"--worker={system.program('daemon/capture/sonde-capture')}"])
+    environment = dict(os.environ, PATH=f"{system.program('client')}:{os.environ['PATH']}")
+    os.symlink(os.path.abspath(os.path.join(SOURCE, 'docs')), system.path('docs'))
+    said = []
+    for line in lines:
+        done = subprocess.run(['sh', '-c', line.replace('sondectl record', record)], cwd=system.folder, env=environment,
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        check(done.returncode == 0, f'{line}: {done.stdout}{done.stderr}')
+        said.append(done.stdout)
+    # Of the ten slowest that are shown others may be as slow.
+    check(said[2].count('  main > serve > answer > look_up > read_page\n') >= 1, said[2])
+    check(re.search(r'^ +2,000 .* answer  server$', said[3], re.M), said[3])
+    check(os.path.getsize(system.path('server.html')) > 10000, 'there is no page')
+    trace = json.loads(system.sondectl('export', '-f', 'chrome', system.path('server.syscap')))
+    slices = [event for event in trace['traceEvents'] if event.get('cat') == 'slow call' and event['ph'] == 'b']
+    check(sum(event['name'] == 'read_page' for event in slices) == 4, slices)
+    shown = json.loads(system.sondectl('calls', '--json', system.path('server.syscap')))
+    check(sum(call['path'].endswith('> read_page') for call in shown['slowest']) == 4, shown['slowest'])
+    rows = {row['name']: row for row in shown['functions']}
+    check(rows['look_up']['total_ns'] >= rows['read_page']['total_ns'] > 4 * 20_000_000, rows)
+
+
+def test_none(system):
+    recording = system.start_recording('none.syscap', '--event=none', '--trace', '--', '/bin/true')
+    output, errors = recording.communicate(timeout=DEADLINE_S)
+    check(recording.returncode == 0, output + errors)
+    check(errors.count('1 process has no call hooks: build with') == 1, errors)
 
 
 def test_exec(system):
@@ -247,6 +289,8 @@ def test_refusal(system):
 
 def test_sleds(system):
     system.callers = 'callers-sleds'
+    with system.case('the example finds the slow call that its page says'):
+        test_example(system)
     with system.case('each call through a sled is counted, once, in each mode'):
         test_modes(system)
     with system.case('a program with sleds that executes another one has calls of its own'):
@@ -273,7 +317,7 @@ def test_entries(system):
 
 def main():
     has_sleds = os.path.exists(os.path.join(sys.argv[1], 'tests/system/callers-sleds'))
-    system = Callers(13 if has_sleds else 8)
+    system = Callers(15 if has_sleds else 9)
     with system.case('each call of a program is counted, once, in each mode'):
         test_modes(system)
     with system.case('above a budget what is called most is counted no more'):
@@ -282,6 +326,8 @@ def main():
         test_filter(system)
     with system.case('slow calls are told one by one'):
         test_slow(system)
+    with system.case('a program without hooks is told of'):
+        test_none(system)
     with system.case('a program that executes another one has calls of its own'):
         test_exec(system)
     with system.case('so has a child'):

@@ -227,6 +227,25 @@ late_reader_has_the_sum (void)
   worker_clear (&worker);
 }
 
+/* It asked for a region, and nothing in it calls hooks. */
+static void
+who_calls_no_hook_is_counted (void)
+{
+  Worker worker = { 0 };
+  Traced silent, busy;
+  g_autoptr (StreamSummary) summary = NULL;
+
+  begin_worker (&worker, SONDE_TRIE_AUTO, 8 << 20);
+  busy = traced_open (&worker);
+  silent = traced_open (&worker);
+  call (&busy, "a", 1);
+  summary = worker_finish (&worker);
+  g_assert_cmpuint (worker_count (&worker, SONDE_STATISTIC_TRACES_EMPTY), ==, 1);
+  traced_close (&busy);
+  traced_close (&silent);
+  worker_clear (&worker);
+}
+
 /* One lies, and the other's calls are all there. */
 static void
 lie_ends_its_region_alone (void)
@@ -542,6 +561,7 @@ main (int argc, char **argv)
   g_test_add_func ("/call-tries/come-in-differences-that-sum-to-the-whole",
                    differences_sum_to_the_whole);
   g_test_add_func ("/call-tries/give-late-readers-the-sum-so-far", late_reader_has_the_sum);
+  g_test_add_func ("/call-tries/count-who-calls-no-hook", who_calls_no_hook_is_counted);
   g_test_add_func ("/call-tries/end-with-a-lie-of-their-program-alone", lie_ends_its_region_alone);
   g_test_add_func ("/call-tries/know-where-a-killed-program-was", killed_program_has_last_words);
   g_test_add_func ("/call-tries/divide-their-memory-until-it-ends", memory_is_divided_and_ends);

@@ -250,14 +250,6 @@ check_behind_fault (void)
   g_assert_cmpuint (path_at (reader, 3)->calls, ==, 20);
 }
 
-static void
-check_buckets (void)
-{
-  g_assert_cmpuint (SONDE_CALLS_N_BUCKETS, ==, SONDE_TRIE_N_OCTAVES * SONDE_TRIE_N_BUCKETS);
-  for (guint i = 0; i <= SONDE_CALLS_N_BUCKETS; i++)
-    g_assert_cmpuint (sonde_calls_bucket_begin (i), ==, sonde_trie_bucket_begin (i));
-}
-
 /* --- what is refused --- */
 
 static void
@@ -370,6 +362,5 @@ main (int argc, char **argv)
   g_test_add_func ("/calls-reader/differences-add-up", check_sums);
   g_test_add_func ("/calls-reader/a-sum-so-far-replaces-what-came-before", check_sum_so_far);
   g_test_add_func ("/calls-reader/a-file-that-is-missing-is-noticed", check_gap);
-  g_test_add_func ("/calls-reader/buckets-begin-where-the-programs-do", check_buckets);
   return g_test_run ();
 }

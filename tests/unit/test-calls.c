@@ -77,7 +77,7 @@ files_have_what_was_put (void)
   CallsProgram *program = program_new ();
 
   times.buckets[0] = 1;
-  times.buckets[SONDE_TRIE_ALL_BUCKETS - 1] = 65;
+  times.buckets[SONDE_CALLS_N_BUCKETS - 1] = 65;
   sonde_calls_file_put_path (file, 1, 0, 0);
   sonde_calls_file_put_path (file, 2, 1, 0x7ffff7dd0000);
   sonde_calls_file_put_calls (file, 2, 3);

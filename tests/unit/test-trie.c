@@ -46,17 +46,17 @@ a_bucket_has_what_is_between_its_bounds (void)
   for (guint64 i = 0; i < 2000000; i++)
     {
       guint64 value = i < 1000000 ? i : (i - 1000000) * (i - 1000000) / 4;
-      guint bucket = sonde_trie_bucket (value);
+      guint bucket = sonde_calls_bucket (value);
 
-      g_assert_cmpuint (bucket, <, SONDE_TRIE_ALL_BUCKETS);
-      g_assert_cmpuint (sonde_trie_bucket_begin (bucket), <=, value);
-      g_assert_cmpuint (sonde_trie_bucket_begin (bucket + 1), >, value);
-      g_assert_cmpuint (sonde_trie_bucket_begin (bucket + 1) - sonde_trie_bucket_begin (bucket), <=,
-                        MAX (1, value / 16));
+      g_assert_cmpuint (bucket, <, SONDE_CALLS_N_BUCKETS);
+      g_assert_cmpuint (sonde_calls_bucket_begin (bucket), <=, value);
+      g_assert_cmpuint (sonde_calls_bucket_begin (bucket + 1), >, value);
+      g_assert_cmpuint (sonde_calls_bucket_begin (bucket + 1) - sonde_calls_bucket_begin (bucket),
+                        <=, MAX (1, value / 16));
     }
-  g_assert_cmpuint (sonde_trie_bucket ((G_GUINT64_CONSTANT (1) << 38) - 1), ==,
-                    SONDE_TRIE_ALL_BUCKETS - 1);
-  g_assert_cmpuint (sonde_trie_bucket (G_MAXUINT64), ==, SONDE_TRIE_ALL_BUCKETS - 1);
+  g_assert_cmpuint (sonde_calls_bucket ((G_GUINT64_CONSTANT (1) << 38) - 1), ==,
+                    SONDE_CALLS_N_BUCKETS - 1);
+  g_assert_cmpuint (sonde_calls_bucket (G_MAXUINT64), ==, SONDE_CALLS_N_BUCKETS - 1);
 }
 
 static void
@@ -1070,7 +1070,7 @@ add_change (const SondeTrieChange *change, const SondeTrieTimes *times, void *us
     {
       sum->timed += times->timed;
       sum->total += times->total_ticks;
-      for (guint i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+      for (guint i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
         sum->in_buckets += times->buckets[i];
     }
 }
@@ -1133,7 +1133,8 @@ find_bucket (const SondeTrieMemory *memory)
       guint8 *slab = memory->base + memory->geometry.slabs_at * 64u + i * SONDE_TRIE_SLAB_BYTES;
 
       if (((SondeTrieSlab *) (gpointer) slab)->kind == SONDE_TRIE_OCTAVES)
-        return &((SondeTrieOctave *) (gpointer) (slab + 64))->buckets[sonde_trie_bucket (100) % 16];
+        return &((SondeTrieOctave *) (gpointer) (slab + 64))
+                    ->buckets[sonde_calls_bucket (100) % 16];
     }
   g_assert_not_reached ();
 }
@@ -1164,7 +1165,8 @@ buckets_may_come_round (void)
   for (guint i = 0; i < 10; i++)
     call_for_100 (writer);
   got = read_times (trie, 'a');
-  g_assert_cmpuint (got.times.buckets[sonde_trie_bucket (100)], ==, (guint64) G_MAXUINT32 - 4 + 10);
+  g_assert_cmpuint (got.times.buckets[sonde_calls_bucket (100)], ==,
+                    (guint64) G_MAXUINT32 - 4 + 10);
   sonde_trie_memory_unmap (&mapped);
 }
 
@@ -1186,7 +1188,7 @@ the_bucket_of_a_last_call_is_not_missed (void)
   *bucket = 1;
   got = read_times (trie, 'a');
   g_assert_cmpuint (got.times.timed, ==, 1);
-  g_assert_cmpuint (got.times.buckets[sonde_trie_bucket (100)], ==, 1);
+  g_assert_cmpuint (got.times.buckets[sonde_calls_bucket (100)], ==, 1);
   sonde_trie_memory_unmap (&mapped);
 }
 
@@ -1367,7 +1369,7 @@ timing_of (Hostile *hostile, guint i)
 static guint32 *
 octave_of (Hostile *hostile, guint i)
 {
-  return &timing_of (hostile, i)->octaves[sonde_trie_bucket (100) / SONDE_TRIE_N_BUCKETS];
+  return &timing_of (hostile, i)->octaves[sonde_calls_bucket (100) / SONDE_CALLS_OCTAVE_BUCKETS];
 }
 
 typedef struct

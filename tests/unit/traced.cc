@@ -276,7 +276,7 @@ extern "C"
   interrupt_often ()
   {
     struct sigaction action = {};
-    struct itimerval often = { { 0, 100 }, { 0, 100 } };
+    struct itimerval often = { { 0, 20 }, { 0, 20 } };
 
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;

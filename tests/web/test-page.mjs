@@ -13,6 +13,8 @@ const pages = {
   small: draw('small.html', small),
   compared: draw('compared.html', small, '--diff', capture('before')),
   stacks: draw('stacks.html', capture('stacks')),
+  self: draw('self-time.html', capture('calls'), '--unit', 'self'),
+  calls: draw('calls.html', capture('calls'), '--unit', 'calls'),
 };
 const browser = await launch();
 
@@ -389,6 +391,21 @@ const cases = {
     }
   }),
 
+  'calls are drawn by their own time, with how long each took': on('self', async page => {
+    check((await text(page, '#summary')).includes('100 µs · 1.00 s · own time of calls'), await text(page, '#summary'));
+    check(await page.locator('#timeline').isHidden(), 'there is a time line');
+    await expectFrame(page, 2, .9, 'main');
+    const tip = await readFrame(page, 3, .1);
+    check(tip.startsWith('parse_request') && tip.includes('Self 32.2 % 32.2 µs'), tip);
+    check(/Each took █[ ▁]*▁ 128 ns to 2\.18 µs p50, p99 132 ns 2\.16 µs/.test(tip), tip);
+  }),
+
+  'calls are drawn by how many there were': on('calls', async page => {
+    const tip = await readFrame(page, 3, .1);
+    check(tip.includes('Total 99.0 % 100 calls'), tip);
+    equal(await page.locator('#graph').getAttribute('aria-label'), 'Call tree of 101 calls', 'the label');
+  }),
+
   'the still picture is SVG with the same shares and no script': async () => {
     const path = draw('small.svg', '--svg', small);
     const context = await browser.newContext();
@@ -396,6 +413,8 @@ const cases = {
     await page.goto(`file://${path}`);
     const titles = await page.evaluate(() => [...document.querySelectorAll('g > title')].map(title => title.textContent));
     check(titles.includes('sha256_block (libcrypto.so.3), 420 samples, 42.00%'), titles.join('\n'));
+    const ofCalls = readFileSync(draw('calls.svg', '--svg', '--unit', 'calls', capture('calls')), 'utf8');
+    check(ofCalls.includes('parse_request (server), 100 calls, 99.01%'), ofCalls);
     equal(await page.evaluate(() => document.querySelectorAll('script, a, image, foreignObject').length), 0, 'the number of other things');
     await context.close();
   },

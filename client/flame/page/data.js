@@ -40,8 +40,8 @@ class Bytes {
     return Array.from({length: this.number()}, read);
   }
 
-  column(length) {
-    const column = new Uint32Array(length);
+  column(length, Kind = Uint32Array) {
+    const column = new Kind(length);
     for (let i = 0; i < length; i++)
       column[i] = this.number();
     return column;
@@ -68,7 +68,7 @@ function readLanes(bytes, threads) {
   const bucketNs = bytes.number();
   const length = bytes.number();
   for (const thread of threads) {
-    thread.counts = new Uint32Array(length);
+    thread.counts = new Float64Array(length);
     for (let n = bytes.number(), bucket = -1; n > 0; n--) {
       bucket += bytes.number();
       thread.counts[bucket] = bytes.number();
@@ -96,7 +96,7 @@ function readStacks(bytes) {
     for (let p = start[i] + 1; p < start[i + 1]; p++)
       bucket[p] += bucket[p - 1];
   }
-  return {bucketNs, nBuckets, length, thread, node, start, bucket, count: bytes.column(start[length])};
+  return {bucketNs, nBuckets, length, thread, node, start, bucket, count: bytes.column(start[length], Float64Array)};
 }
 
 function readCounter(bytes) {
@@ -104,6 +104,17 @@ function readCounter(bytes) {
   let bucket = -1;
   counter.points = bytes.list(() => ({bucket: bucket += bytes.number(), low: bytes.double(), high: bytes.double()}));
   return counter;
+}
+
+// By node: its calls by how long they took.
+function readSpreads(bytes) {
+  const spreads = new Map();
+  for (let n = bytes.number(), node = -1; n > 0; n--) {
+    node += bytes.number();
+    let bucket = -1;
+    spreads.set(node, bytes.list(() => ({bucket: bucket += bytes.number(), n: bytes.number()})));
+  }
+  return spreads;
 }
 
 function readMark(bytes) {
@@ -114,11 +125,11 @@ function readMark(bytes) {
 function readData(buffer) {
   const bytes = new Bytes(buffer);
   const format = bytes.number();
-  if (format !== 1)
+  if (format !== 2)
     throw new Error(`data of format ${format}`);
 
   const data = {};
-  for (const name of ['title', 'subject', 'event', 'start', 'losses', 'otherTitle'])
+  for (const name of ['title', 'subject', 'event', 'start', 'losses', 'otherTitle', 'unit'])
     data[name] = bytes.text();
   for (const name of ['durationNs', 'nSamples', 'nOther', 'threshold'])
     data[name] = bytes.number();
@@ -134,6 +145,7 @@ function readData(buffer) {
   const nMarks = bytes.number();
   data.nMarksLeftOut = bytes.number();
   data.marks = Array.from({length: nMarks}, () => readMark(bytes));
+  data.spreads = readSpreads(bytes);
   return data;
 }
 

@@ -250,9 +250,9 @@ class Graph {
     const fn = frame < 0 ? null : data.functions[this.tree.fnOf(frame)];
     const total = this.tree.totalOf(frame);
     const self = this.tree.selfOf(frame);
-    const lines = [['Total', percent(total, whole), count(total)]];
+    const lines = [['Total', percent(total, whole), weigh(total, data.unit)]];
     if (frame >= 0)
-      lines.push(['Self', percent(self, whole), count(self)]);
+      lines.push(['Self', percent(self, whole), weigh(self, data.unit)]);
     if (this.zoomed >= 0 && frame >= 0 && frame !== this.zoomed)
       lines.push(['Of zoomed', percent(total, this.tree.totalOf(this.zoomed))]);
     if (data.isCompared) {
@@ -260,8 +260,14 @@ class Graph {
       lines.push(['Before', percent(before, this.tree.otherOf(-1)), count(before)]);
       lines.push(['Change', `${points(total, whole, before, this.tree.otherOf(-1))} points`]);
     }
+    const spread = this.isInverted ? undefined : data.spreads.get(frame);
+    if (spread) {
+      lines.push(['Each took', histogram(spread)]);
+      lines.push(['', `${duration(bucketBegin(spread[0].bucket))} to ${duration(bucketBegin(spread[spread.length - 1].bucket + 1))}`]);
+      lines.push(['p50, p99', duration(Math.round(quantile(spread, .5))), duration(Math.round(quantile(spread, .99)))]);
+    }
     const notes = {[KIND.KERNEL]: 'kernel', [KIND.PROCESS]: 'process', [KIND.INCOMPLETE]: 'the stack ends here before its outermost function',
-      [KIND.LIGHT]: `frames of fewer than ${data.threshold} samples, summed up`};
+      [KIND.LIGHT]: `frames of less than ${weigh(data.threshold, data.unit)}, summed up`};
     const place = fn ? [fn.module || notes[fn.kind], fn.source].filter(Boolean).join(' · ') : '';
     return {title: this.label(frame), place, lines};
   }

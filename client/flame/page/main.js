@@ -10,6 +10,7 @@ class Page {
     this.colors = new Colors(this.model);
     this.setDark(matchMedia('(prefers-color-scheme: dark)').matches);
     this.writeHead();
+    $('timeline').hidden = data.unit !== 'sample'; // calls are counted, not dated
     const tip = new Tip($('tip'));
     this.graph = new Graph(this.model, this.colors, tip, {
       zoom: frame => { $('reset').disabled = frame < 0; },
@@ -29,10 +30,10 @@ class Page {
   }
 
   writeHead() {
-    const {title, otherTitle, subject, event, start, durationNs, nSamples, nOther, losses, threshold, stacks, lanes} = this.data;
-    const facts = [count(nSamples), duration(durationNs), event, losses && `lost: ${losses}`, start.replace('T', ' ').replace(/\.\d+/, '')];
+    const {title, otherTitle, subject, event, start, durationNs, nSamples, nOther, losses, threshold, stacks, lanes, unit} = this.data;
+    const facts = [weigh(nSamples, unit), duration(durationNs), event, losses && `lost: ${losses}`, start.replace('T', ' ').replace(/\.\d+/, '')];
     if (threshold > 1)
-      facts.push(`frames of fewer than ${threshold} samples are summed up`);
+      facts.push(`frames of less than ${weigh(threshold, unit)} are summed up`);
     if (stacks.nBuckets < lanes.length)
       facts.push(`ranges in steps of ${duration(stacks.bucketNs)}`);
     $('title').textContent = title;
@@ -75,7 +76,7 @@ class Page {
 
   nameGraph() {
     const {whole} = this.model;
-    $('graph').setAttribute('aria-label', `${this.graph.isInverted ? 'Functions and their callers' : 'Call tree'} of ${count(whole)}`);
+    $('graph').setAttribute('aria-label', `${this.graph.isInverted ? 'Functions and their callers' : 'Call tree'} of ${weigh(whole, this.data.unit)}`);
   }
 
   // The time line has another range, or other threads.
@@ -88,7 +89,7 @@ class Page {
     this.nameGraph();
     this.showMatches();
     const where = this.timeline.chosenLabel ? ` of ${this.timeline.chosenLabel}` : '';
-    $('live').textContent = `${count(this.model.whole)}${where} selected`;
+    $('live').textContent = `${weigh(this.model.whole, this.data.unit)}${where} selected`;
   }
 
   showRange() {
@@ -100,7 +101,7 @@ class Page {
     $('range-clear').hidden = !timeline.range;
     $('thread-clear').hidden = !timeline.threads;
     $('selected').textContent = timeline.range || timeline.threads
-      ? `${count(model.whole)}, ${percent(model.whole, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
+      ? `${weigh(model.whole, data.unit)}, ${percent(model.whole, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
   }
 
   // What is sought, by function: a part of the name or module, or a regular expression between slashes.

@@ -7,6 +7,11 @@ function count(n, singular = 'sample') {
   return `${GROUPED.format(n)} ${singular}${n === 1 ? '' : 's'}`;
 }
 
+// A weight of a capture's unit: samples, calls, or ns.
+function weigh(n, unit) {
+  return unit === 'ns' ? duration(n) : count(n, unit);
+}
+
 function percent(part, whole) {
   const value = whole > 0 ? part / whole * 100 : 0;
   return `${value.toFixed(value > 0 && value < .095 ? 2 : 1)} %`;
@@ -39,6 +44,37 @@ function make(tag, className, text) {
   if (text !== undefined)
     element.textContent = text;
   return element;
+}
+
+// Of calls by how long they took, bucket by bucket: the first of protocol/calls.h are one ns wide, the others a
+// sixteenth of an octave.
+function bucketBegin(bucket) {
+  const octave = Math.floor(bucket / 16);
+  return octave <= 1 ? bucket : (16 + bucket % 16) * 2 ** (octave - 1);
+}
+
+// What a part of them took at most.
+function quantile(spread, part) {
+  let left = part * spread.reduce((sum, {n}) => sum + n, 0);
+  for (const {bucket, n} of spread) {
+    if (n >= left)
+      return bucketBegin(bucket) + (bucketBegin(bucket + 1) - bucketBegin(bucket)) * left / n;
+    left -= n;
+  }
+  return bucketBegin(spread[spread.length - 1].bucket + 1);
+}
+
+// A letter for each quarter of an octave, or where there are many for each octave, as high as it has calls.
+function histogram(spread) {
+  const first = spread[0].bucket;
+  const last = spread[spread.length - 1].bucket;
+  const step = last - first < 96 ? 4 : 16;
+  const from = Math.floor(first / step);
+  const bars = new Array(Math.floor(last / step) - from + 1).fill(0);
+  for (const {bucket, n} of spread)
+    bars[Math.floor(bucket / step) - from] += n;
+  const most = Math.max(...bars);
+  return bars.map(n => n ? '▁▂▃▄▅▆▇█'[Math.min(7, Math.floor(n / most * 8))] : ' ').join('');
 }
 
 class Tip {

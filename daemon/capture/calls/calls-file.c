@@ -92,7 +92,7 @@ sonde_calls_file_put_times (SondeCallsFile *self, guint32 path, const SondeTrieT
   guint n_buckets = 0;
   guint last = 0;
 
-  for (guint i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+  for (guint i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
     n_buckets += times->buckets[i] > 0;
   put_number (self->body, path);
   put_number (self->body, times->timed);
@@ -102,7 +102,7 @@ sonde_calls_file_put_times (SondeCallsFile *self, guint32 path, const SondeTrieT
   put_number (self->body, times->min_ticks);
   put_number (self->body, times->max_ticks);
   put_number (self->body, n_buckets);
-  for (guint i = 0; i < SONDE_TRIE_ALL_BUCKETS; i++)
+  for (guint i = 0; i < SONDE_CALLS_N_BUCKETS; i++)
     if (times->buckets[i] > 0)
       {
         put_number (self->body, i - last);

@@ -877,6 +877,10 @@ end_region (SondeCallTries *self, Region *region, gboolean has_died, gint64 end_
   if (sonde_trie_reader_count (region->reader, &counts) == 0)
     {
       self->past_calls += counts.calls;
+      /* Where a filter was there is none of a kind that was wanted, which is no surprise. */
+      if (region->refused == NULL && counts.calls == 0 && counts.lost_threads == 0
+          && counts.n_functions == 0 && self->asked->trace_filter[0] == '\0')
+        sonde_tally_add (self->parts.tally, SONDE_STATISTIC_TRACES_EMPTY, 1);
       self->past_lost
           += counts.lost_budget + counts.lost_depth + counts.lost_interrupted + counts.lost_threads;
     }

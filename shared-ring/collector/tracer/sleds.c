@@ -669,7 +669,7 @@ sonde_sleds_follow (SondeTrieHeader *header)
   sleds.is_beginning = false;
   if (sleds.is_following)
     wake (before);
-  else if ((header != NULL || sleds.is_on) && sleds.n_modules > 0 && !sleds.is_alone
+  else if ((header != NULL || sleds.is_on) && !sleds.is_alone
            && !sonde_ring_load_relaxed (&sleds.is_confined))
     sleds.is_following = sonde_quiet_thread_start (&sleds.thread, follow, NULL);
   pthread_mutex_unlock (&sleds.lock);

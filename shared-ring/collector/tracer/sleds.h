@@ -9,9 +9,9 @@
  *
  * Sleds of all that is loaded are on while there is a region whose mode is not SONDE_TRIE_OFF, else
  * they are as the compiler made them, and no hook is called. A thread of our own looks after them
- * in a process that has any and that has a region: it sleeps on the region's epoch, and looks once
- * a second whether other libraries were loaded. What could not be switched on stands in the
- * region's header.
+ * in a process that has a region, whatever is in it by then: it sleeps on the region's epoch, and
+ * looks once a second whether other libraries were loaded. What could not be switched on stands in
+ * the region's header.
  *
  * Only while they are switched the text that they are in can be written to. Where the kernel
  * refuses that they stay as they are.
