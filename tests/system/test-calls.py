@@ -222,8 +222,8 @@ def test_example(system):
         check(done.returncode == 0, f'{line}: {done.stdout}{done.stderr}')
         said.append(done.stdout)
     # Of the ten slowest that are shown others may be as slow.
-    check(said[2].count('  main > serve > answer > look_up > read_page\n') >= 1, said[2])
-    check(re.search(r'^ +2,000 .* answer  server$', said[3], re.M), said[3])
+    check(said[3].count('  main > serve > answer > look_up > read_page\n') >= 1, said[3])
+    check(re.search(r'^ +2,000 .* answer  server$', said[4], re.M), said[4])
     check(os.path.getsize(system.path('server.html')) > 10000, 'there is no page')
     trace = json.loads(system.sondectl('export', '-f', 'chrome', system.path('server.syscap')))
     slices = [event for event in trace['traceEvents'] if event.get('cat') == 'slow call' and event['ph'] == 'b']
