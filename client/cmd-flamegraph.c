@@ -69,13 +69,23 @@ check_samples (const char *path, const SondeSampleLog *log, gboolean has_calls)
   return FALSE;
 }
 
+/* Calls may have been counted alone, or by a clock that is not known. */
+static gboolean
+has_own_time (const SondeCalls *calls)
+{
+  for (guint i = 0; i < calls->rows->len; i++)
+    if (g_array_index (calls->rows, SondeCallsRow, i).sum.self_ns >= 1)
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean
 check_calls (const char *path, SondeCalls *calls, SondeFlameUnit unit)
 {
   sonde_calls_finish (calls);
   if (calls->rows->len == 0)
     sonde_cli_complain ("%s tells nothing of calls: sondectl record --trace does", path);
-  else if (unit == SONDE_FLAME_SELF && !calls->has_times)
+  else if (unit == SONDE_FLAME_SELF && !has_own_time (calls))
     sonde_cli_complain ("no call of %s was timed; calls were counted: --unit calls", path);
   else
     return TRUE;

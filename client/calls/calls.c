@@ -568,6 +568,9 @@ sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate 
       = part > distance ? sonde_calls_quantile (row, part - distance) : row->sum.min_ns;
   estimate->high_ns
       = part + distance < 1 ? sonde_calls_quantile (row, part + distance) : row->sum.max_ns;
+  /* What a program says of its least and its most may be anything. */
+  estimate->low_ns = MIN (estimate->low_ns, estimate->ns);
+  estimate->high_ns = MAX (estimate->high_ns, estimate->ns);
   return TRUE;
 }
 

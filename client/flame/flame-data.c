@@ -554,10 +554,11 @@ take_paths (const SondeFlameSource *source,
                                 .node = sonde_flame_graph_locate (graph, program, i),
                                 .n = source->unit == SONDE_FLAME_SELF ? (guint64) node->sum.self_ns
                                                                       : node->sum.calls };
-          guint32 function = sonde_flame_graph_node (graph, piece.node)->function;
+          guint32 function;
 
-          if (node->parent == 0)
+          if (node->parent == 0 || piece.node == SONDE_FLAME_NOWHERE)
             continue;
+          function = sonde_flame_graph_node (graph, piece.node)->function;
           if (piece.n > 0)
             g_array_append_val (weights_of, piece);
           /* What is summed up there took anything. */

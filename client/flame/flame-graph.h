@@ -99,5 +99,8 @@ const SondeFlameFunction *sonde_flame_graph_function (const SondeFlameGraph *sel
 
 const SondeFlameNode *sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node);
 
+/* Of calls that took no time. */
+#define SONDE_FLAME_NOWHERE G_MAXUINT32
+
 /* The node at which samples of @log that end at @node of the tree of @process count. */
 guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node);

@@ -113,7 +113,23 @@ check_pictures (const SondeSampleLog *log)
   g_string_free (svg, TRUE);
 }
 
-/* Names are safe to show, whatever the paths are. */
+static void
+check_pictures_of_calls (const SondeCalls *calls)
+{
+  for (guint unit = SONDE_FLAME_CALLS; unit <= SONDE_FLAME_SELF; unit++)
+    {
+      const SondeFlameSource source
+          = { .calls = calls, .unit = (SondeFlameUnit) unit, .title = "title", .start = "start" };
+      g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_draw (&source, MAX_NODES);
+      g_autoptr (GByteArray) data = sonde_flame_data_new (&source, graph, MAX_POINTS);
+      GString *svg = sonde_flame_svg_new (&source);
+
+      fuzz_check_text (svg);
+      g_string_free (svg, TRUE);
+    }
+}
+
+/* Names are safe to show, whatever the paths are; and percentiles are within what they are. */
 static void
 check_calls (SondeCalls *calls)
 {
@@ -124,11 +140,17 @@ check_calls (SondeCalls *calls)
     {
       const SondeCallsRow *row = &g_array_index (calls->rows, SondeCallsRow, i);
       double median = sonde_calls_quantile (row, 0.5);
+      SondeCallsEstimate estimate;
 
       if (median > sonde_calls_quantile (row, 0.99) || row->sum.self_ns < 0)
         abort ();
       g_string_append (text, sonde_calls_function (calls, row->function)->name);
+      if (sonde_calls_estimate (row, 0.99, &estimate)
+          && (estimate.low_ns > estimate.ns || estimate.high_ns < estimate.ns))
+        abort ();
     }
+  if (calls->rows->len > 0)
+    check_pictures_of_calls (calls);
   for (guint i = 0; i < sonde_calls_reader_n_programs (calls->reader); i++)
     {
       const SondeCallsProgram *program = sonde_calls_reader_program (calls->reader, i);
