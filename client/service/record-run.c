@@ -175,14 +175,16 @@ notice_embedded (const SondeRecordRun *self, const char *why, const GError *erro
   self->handler->noticed (text, self->user_data);
 }
 
-/* Whether its interpreter is told to name what it makes, for nothing else does. */
+/* Whether its interpreter is told to name what it makes, for nothing else does. What it allocates
+ * and calls would be other than without. */
 static gboolean
 is_to_be_named (const SondeRecordRun *self)
 {
   const char *interpreters = NULL;
 
   g_variant_lookup (self->request, "interpreters", "&s", &interpreters);
-  return self->named != NULL && g_strcmp0 (interpreters, "no") != 0
+  return self->named != NULL && self->options->memory == NULL && self->options->trace == NULL
+         && g_strcmp0 (interpreters, "no") != 0
          && (!self->runtime->is_walked || (self->is_embedded && !sonde_named_command_has_bpf ()));
 }
 

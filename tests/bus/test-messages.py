@@ -160,6 +160,7 @@ def test_interpreters(cases):
 
         def record(*arguments):
             return cases.run('record', '-e', *programs, '-o', os.path.join(folder, 'x.syscap'), *arguments, '--', path, 'x', user=user,
+                             SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'),
                              SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'))
 
         text = record()
@@ -170,8 +171,9 @@ def test_interpreters(cases):
         else:
             check('Running Python with -X perf, so that its functions have names: BPF, which shows them without, is closed' in text, text)
             check('told: -X perf x\n' in text, text)
-        text = record('--interpreters=no')
-        check('Running' not in text and 'told: x\n' in text, text)
+        for option in ('--interpreters=no', '--memory'):
+            text = record(option)
+            check('Running' not in text and 'told: x\n' in text, text)
 
 
 def test_arguments(cases):

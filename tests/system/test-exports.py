@@ -196,7 +196,7 @@ def check_heaptrack_of_two(system):
 def main():
     system = System(15)
     source = sys.argv[2]
-    capture, _ = system.record('x.syscap', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
+    capture, _ = system.record('x.syscap', '--interpreters=no', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
     total = sum(process['total'] for process in report['processes'])
     check(total == capture.counts['SAMPLE'], 'the report has all samples')
