@@ -5,17 +5,22 @@
 #include <string.h>
 
 #include "client/model/capture-file.h"
+#include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
 #include "client/base/text.h"
 #include "client/flame/flame-page.h"
 #include "client/flame/flame-svg.h"
+#include "client/report/report.h"
 
 typedef struct
 {
   char *output;
   char *other;
   gboolean svg;
+  gboolean full_names;
+  char *by;
+  SondeReportOptions report;
   SondeSymbolOptions symbols;
 } FlameOptions;
 
@@ -24,13 +29,16 @@ flame_options_clear (FlameOptions *self)
 {
   g_free (self->output);
   g_free (self->other);
+  g_free (self->by);
+  sonde_sample_filter_clear (&self->report.filter);
+  sonde_folding_clear (&self->report.folding);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FlameOptions, flame_options_clear)
 
 /* A break in the capture is told, and what came before it is drawn all the same. */
 static SondeSampleLog *
-read_log (const char *path, char **start, gboolean *is_whole)
+read_log (const char *path, const SondeReportOptions *options, char **start, gboolean *is_whole)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
@@ -45,6 +53,10 @@ read_log (const char *path, char **start, gboolean *is_whole)
     }
   *start = g_strndup (sonde_capture_file_header (file)->capture_time,
                       sizeof sonde_capture_file_header (file)->capture_time);
+  log->filter = options->filter;
+  log->samples.by_thread = options->by == SONDE_BY_THREAD;
+  sonde_sample_filter_range (&options->filter, sonde_capture_file_header (file)->time_ns,
+                             &log->from_ns, &log->to_ns);
   progress = sonde_progress_new ();
   sonde_capture_file_show (file, progress);
   while (sonde_capture_file_next (file, &frame, &error))
@@ -87,7 +99,15 @@ draw (const SondeSampleLog *log,
 {
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
-  SondeFlameSource source = { log, other, &options->symbols, title, other_title, start };
+  SondeFlameSource source = { .log = log,
+                              .other = other,
+                              .symbols = &options->symbols,
+                              .by = options->report.by,
+                              .folding = &options->report.folding,
+                              .full_names = options->full_names,
+                              .title = title,
+                              .other_title = other_title,
+                              .start = start };
   g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   GString *text;
@@ -102,10 +122,30 @@ draw (const SondeSampleLog *log,
   return text;
 }
 
+static gboolean
+check (FlameOptions *self)
+{
+  int by = SONDE_BY_COMMAND;
+
+  if (self->by != NULL)
+    by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
+  if (by < 0 || !sonde_sample_filter_check (&self->report.filter)
+      || !sonde_folding_check (&self->report.folding))
+    return FALSE;
+  self->report.by = (SondeBy) by;
+  /* a picture has no place to say how deep it was */
+  if (self->report.folding.word == NULL)
+    self->report.folding.recursion = SONDE_RECURSION_NONE;
+  if (!sonde_by_is_of_functions (self->report.by))
+    return TRUE;
+  sonde_cli_complain ("a flame graph has functions: --by says which processes are one");
+  return FALSE;
+}
+
 int
 sonde_cmd_flamegraph (int argc, char **argv)
 {
-  g_auto (FlameOptions) options = { 0 };
+  g_auto (FlameOptions) options = { .report.filter = SONDE_SAMPLE_FILTER_INIT };
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
@@ -115,6 +155,11 @@ sonde_cmd_flamegraph (int argc, char **argv)
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &options.symbols.inlines, "Show inlined functions, too",
       NULL },
     { "lines", 0, 0, G_OPTION_ARG_NONE, &options.symbols.lines, "Tell source lines", NULL },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
+      "command (the default), unit, container, process, thread or none", "GROUP" },
+    SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter),
+    SONDE_FOLDING_OPTIONS (&options.report.folding),
+    { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.full_names, "", NULL },
     G_OPTION_ENTRY_NULL,
   };
   g_autofree char *cache_folder
@@ -132,19 +177,19 @@ sonde_cmd_flamegraph (int argc, char **argv)
       argc, argv,
       "Draws a capture as a flame graph: one page for a browser, which needs no network.\n"
       "FILE may be - (standard input).",
-      "Example:\n  sondectl flamegraph slow.syscap -o slow.html", entries);
-  if (path == NULL)
+      SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl flamegraph slow.syscap -o slow.html", entries);
+  if (path == NULL || !check (&options))
     return 1;
   options.symbols.cache_folder = cache_folder;
   if (options.output == NULL)
     options.output = dup_default_output (path, options.svg);
 
-  log = read_log (path, &start, &is_whole);
+  log = read_log (path, &options.report, &start, &is_whole);
   if (log == NULL)
     return 1;
   if (options.other != NULL)
     {
-      other = read_log (options.other, &other_start, &is_whole);
+      other = read_log (options.other, &options.report, &other_start, &is_whole);
       if (other == NULL)
         return 1;
     }

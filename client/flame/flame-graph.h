@@ -3,7 +3,7 @@
 #pragma once
 
 #include "client/model/samples.h"
-#include "client/names/symbol-resolver.h"
+#include "client/report/folding.h"
 
 /* What a flame graph is drawn of. */
 typedef struct
@@ -11,6 +11,9 @@ typedef struct
   const SondeSampleLog *log;         /* with at least one sample */
   const SondeSampleLog *other;       /* to compare with; NULL: nothing */
   const SondeSymbolOptions *symbols; /* how to look up the names; NULL: the default */
+  SondeBy by;                        /* which processes are one */
+  const SondeFolding *folding;       /* what is left out of stacks; NULL: nothing */
+  gboolean full_names;
   const char *title;                 /* UTF-8 */
   const char *other_title;           /* NULL without @other */
   const char *start;                 /* ISO 8601, of foreign origin */
@@ -28,6 +31,7 @@ typedef enum
 typedef struct
 {
   char *name;   /* escaped, safe to show */
+  char *shown;  /* the same, as short as it can be told from the others */
   char *module; /* escaped; "" if unknown */
   char *source; /* "adler32.c:82", the line with most samples; "" if unknown */
   SondeFlameKind kind;
@@ -50,26 +54,23 @@ typedef struct
   guint64 total[2];     /* samples in all */
   guint64 threshold;    /* nodes lighter than this were summed up; 1: none */
 
+  gboolean full_names;
   GPtrArray *all; /* SondeFlameFunction, also of frames that are summed up */
   guint32 light_function;
   SondeCallTree *tree;            /* of all of them, processes being the outermost */
   struct SondeFlameDraft *drafts; /* by node of that tree */
-  GPtrArray *places; /* guint32[] or NULL, by process: node of the log's tree → of that tree */
+  GPtrArray *places; /* guint32[] or NULL, by tree of the log: its node → that of @tree */
 } SondeFlameGraph;
 
 /**
  * sonde_flame_graph_new:
- * @other: (nullable): the capture to compare with; processes then go by their names alone
- * @symbols: (nullable): how to look up the names
+ * @source: its logs, options and folding; where two are compared, processes go by names alone
  * @max_nodes: the lightest frames are summed up by their callers until no more than this, and one
  *   for the sum below each, are left
  *
  * Looks up the names of both. The graph does not refer to the logs afterwards.
  */
-SondeFlameGraph *sonde_flame_graph_new (const SondeSampleLog *log,
-                                        const SondeSampleLog *other,
-                                        const SondeSymbolOptions *symbols,
-                                        guint32 max_nodes);
+SondeFlameGraph *sonde_flame_graph_new (const SondeFlameSource *source, guint32 max_nodes);
 
 /* The same with another number of nodes. */
 void sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes);
@@ -81,5 +82,5 @@ const SondeFlameFunction *sonde_flame_graph_function (const SondeFlameGraph *sel
 
 const SondeFlameNode *sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node);
 
-/* The node at which samples of @log that end at @node of the tree of @process count. */
-guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node);
+/* The node at which samples of the log that end at @node of its tree @tree count. */
+guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint tree, guint32 node);

@@ -99,7 +99,7 @@ static char *
 make_data (const SondeFlameSource *source, gsize max_bytes, GError **error)
 {
   g_autoptr (SondeFlameGraph) graph
-      = sonde_flame_graph_new (source->log, source->other, source->symbols, MAX_NODES);
+      = sonde_flame_graph_new (source, MAX_NODES);
 
   for (guint64 divisor = 1;; sonde_flame_graph_limit (graph, (guint32) (MAX_NODES / divisor)))
     {

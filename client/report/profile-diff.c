@@ -154,7 +154,7 @@ sonde_profile_dup_growth (const SondeProfile *before, const SondeProfile *after)
       SondeCallTree *grown = dup_grown (group);
 
       if (grown != NULL)
-        sonde_profile_add_process (growth, &process, grown, NULL);
+        sonde_profile_add_process (growth, &process, SONDE_TID_ALL, grown, NULL);
     }
   sonde_profile_sort (growth);
   return growth;

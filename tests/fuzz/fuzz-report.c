@@ -98,9 +98,9 @@ check_report (SondeReport *report)
 static void
 check_pictures (const SondeSampleLog *log)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, NULL, MAX_NODES);
   const SondeFlameSource source
       = { .log = log, .other = log, .title = "title", .other_title = "other", .start = "start" };
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (&source, MAX_NODES);
   const SondeFlameSource alone = { .log = log, .title = "title" };
   g_autoptr (GByteArray) data = NULL;
   GString *svg;
@@ -153,7 +153,7 @@ show (SondeCaptureFile *file)
   g_autoptr (SondeCalls) calls = sonde_calls_new (-1);
   g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
-  g_autoptr (SondeReport) report = sonde_report_new (NULL);
+  g_autoptr (SondeReport) report = sonde_report_new (NULL, 0);
   g_autoptr (SondeFrameText) frame_text = sonde_frame_text_new ();
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (GError) error = NULL;
