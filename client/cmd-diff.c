@@ -125,8 +125,9 @@ sonde_cmd_diff (int argc, char **argv)
   sonde_profile_style_init (&style);
   if (!sonde_cli_parse (&argc, &argv, "BEFORE AFTER",
                         "Shows what became slower from one capture to another, in shares of each.",
-                        SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl diff before.syscap after.syscap", entries, FALSE,
-                        NULL))
+                        SONDE_SAMPLE_FILTER_HELP
+                        "\nExample:\n  sondectl diff before.syscap after.syscap",
+                        entries, FALSE, NULL))
     return 1;
   if (argc != 3)
     {

@@ -105,8 +105,9 @@ parse (ExportCommand *options, int *argc, char ***argv)
   int by = SONDE_BY_COMMAND;
 
   if (!sonde_cli_parse (argc, argv, "FILE", "Writes a capture in the format of another viewer.",
-                        SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
-                        NULL))
+                        SONDE_SAMPLE_FILTER_HELP
+                        "\nExample:\n  sondectl export --format=folded slow.syscap",
+                        entries, FALSE, NULL))
     return FALSE;
   if (*argc != 2)
     {

@@ -177,7 +177,8 @@ sonde_cmd_flamegraph (int argc, char **argv)
       argc, argv,
       "Draws a capture as a flame graph: one page for a browser, which needs no network.\n"
       "FILE may be - (standard input).",
-      SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl flamegraph slow.syscap -o slow.html", entries);
+      SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl flamegraph slow.syscap -o slow.html",
+      entries);
   if (path == NULL || !check (&options))
     return 1;
   options.symbols.cache_folder = cache_folder;

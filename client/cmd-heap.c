@@ -391,7 +391,8 @@ print_heap (const SondeHeap *heap, const HeapCommand *command)
   sonde_heap_append_header (out, heap, &command->heap);
   if (has_graph)
     sonde_heap_append_chart (
-        out, heap, sonde_pager_n_columns () > 0 ? sonde_pager_n_columns () : DEFAULT_COLUMNS, g_get_charset (NULL));
+        out, heap, sonde_pager_n_columns () > 0 ? sonde_pager_n_columns () : DEFAULT_COLUMNS,
+        g_get_charset (NULL));
   if (!has_graph || command->is_view)
     append_profile (out, views[command->metric].title, profile, command);
   return print (out, command);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Folded stacks: a line for each stack, "COMM-PID;OUTERMOST;…;LEAF WEIGHT", of several
- * processes "COMM", as FlameGraph's tools read them. Source: github.com/brendangregg/FlameGraph, "Fold stacks" */
+ * processes "COMM", as FlameGraph's tools read them. Source: github.com/brendangregg/FlameGraph,
+ * "Fold stacks" */
 #include "client/export/export.h"
 
 #include "client/base/text.h"

@@ -81,10 +81,10 @@ new_source (const char *path,
             SondeProgress *progress,
             GError **error)
 {
-  static const SondeReportOptions all = { .filter = SONDE_SAMPLE_FILTER_INIT,
-                                          .by = SONDE_BY_PROCESS,
-                                          .folding = { .recursion = SONDE_RECURSION_NONE,
-                                                       .shows_internals = TRUE } };
+  static const SondeReportOptions all
+      = { .filter = SONDE_SAMPLE_FILTER_INIT,
+          .by = SONDE_BY_PROCESS,
+          .folding = { .recursion = SONDE_RECURSION_NONE, .shows_internals = TRUE } };
   SondeExportSource *self;
 
   if (!g_file_test (path, G_FILE_TEST_IS_REGULAR) && g_file_test (path, G_FILE_TEST_EXISTS))
@@ -220,8 +220,7 @@ is_wanted (const SondeExportSource *self, guint process, gint32 tid, gint64 time
 {
   return time_ns >= self->from_ns && time_ns < self->to_ns
          && sonde_sample_filter_matches (&self->options.filter, self->model,
-                                         sonde_capture_model_process (self->reading, process),
-                                         tid);
+                                         sonde_capture_model_process (self->reading, process), tid);
 }
 
 static void
@@ -237,8 +236,7 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
     .n_frames = sample->n_locations,
   };
 
-  if (self->funcs.sample != NULL
-      && is_wanted (self, sample->process, sample->tid, sample->time_ns)
+  if (self->funcs.sample != NULL && is_wanted (self, sample->process, sample->tid, sample->time_ns)
       && name_stack (self, &stack))
     self->funcs.sample (&stack, self->user_data);
 }
@@ -536,9 +534,9 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
             gint32 tid;
             guint process = sonde_samples_process_of (&sums.samples, i, &tid);
 
-            sonde_profile_add_process (profile, sonde_capture_model_process (self->model, process),
-                                       tid, g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)),
-                                       NULL);
+            sonde_profile_add_process (
+                profile, sonde_capture_model_process (self->model, process), tid,
+                g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)), NULL);
           }
       sonde_profile_fold (profile, &self->options.folding);
       sonde_profile_sort (profile);

@@ -52,7 +52,7 @@ typedef struct
 {
   SondeProgress *progress; /* NULL: none */
   char *path;
-  gint64 start_ns;          /* when the capture was begun: CLOCK_MONOTONIC */
+  gint64 start_ns;            /* when the capture was begun: CLOCK_MONOTONIC */
   SondeReportOptions options; /* texts are the caller's */
   gint64 from_ns;             /* CLOCK_MONOTONIC: samples before and from then on are not told */
   gint64 to_ns;

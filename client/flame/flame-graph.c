@@ -165,8 +165,8 @@ dup_labels (const Builder *self, const SondeSampleLog *log)
               g_ptr_array_add (labels, NULL);
             continue;
           }
-        process = sonde_capture_model_process (log->model,
-                                               sonde_samples_process_of (samples, i, &tid));
+        process
+            = sonde_capture_model_process (log->model, sonde_samples_process_of (samples, i, &tid));
         if (pass == 0)
           {
             sonde_profile_add_process (groups, process, tid, sonde_call_tree_new (NULL), NULL);
@@ -189,8 +189,9 @@ merge_log (Builder *self, const SondeSampleLog *log)
   g_autoptr (SondeSymbolResolver) names = look_up_names (self, log);
   g_autoptr (GPtrArray) labels = dup_labels (self, log);
   g_autoptr (GArray) folded = g_array_new (FALSE, FALSE, sizeof (SondeFoldPlace));
-  SondeFolder folder = { .folding = self->source->folding != NULL ? *self->source->folding : nothing,
-                         .tree = self->graph->tree };
+  SondeFolder folder
+      = { .folding = self->source->folding != NULL ? *self->source->folding : nothing,
+          .tree = self->graph->tree };
 
   for (guint number = 0; number < labels->len; number++)
     {

@@ -14,9 +14,9 @@ typedef struct
   SondeBy by;                        /* which processes are one */
   const SondeFolding *folding;       /* what is left out of stacks; NULL: nothing */
   gboolean full_names;
-  const char *title;                 /* UTF-8 */
-  const char *other_title;           /* NULL without @other */
-  const char *start;                 /* ISO 8601, of foreign origin */
+  const char *title;       /* UTF-8 */
+  const char *other_title; /* NULL without @other */
+  const char *start;       /* ISO 8601, of foreign origin */
 } SondeFlameSource;
 
 typedef enum

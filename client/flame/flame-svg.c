@@ -177,8 +177,8 @@ append_node (Picture *self, const SondeFlameNode *node, const More *more, double
   g_autofree char *more_name
       = more != NULL ? g_strdup_printf ("[%u more, %.1f%%]", more->n, 100 * share (self, node, 0))
                      : NULL;
-  const SondeFlameFunction light = { more_name, more_name, (char *) "", (char *) "",
-                                     SONDE_FLAME_LIGHT };
+  const SondeFlameFunction light
+      = { more_name, more_name, (char *) "", (char *) "", SONDE_FLAME_LIGHT };
   const SondeFlameFunction *function
       = more != NULL ? &light : sonde_flame_graph_function (self->graph, node->function);
   double y = self->height - FOOT_HEIGHT - (node->depth + 1) * ROW_HEIGHT;
@@ -312,8 +312,7 @@ append_legend (Picture *self)
 GString *
 sonde_flame_svg_new (const SondeFlameSource *source)
 {
-  g_autoptr (SondeFlameGraph) graph
-      = sonde_flame_graph_new (source, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (source, MAX_NODES);
   g_autoptr (GHashTable) hues = dup_hues (graph);
   Picture self = {
     .out = g_string_new (NULL), .graph = graph, .hues = hues, .is_compared = source->other != NULL

@@ -60,7 +60,7 @@ typedef struct
   SondeSampleFilter filter; /* which processes count; its texts are kept by the caller */
   SondeBy by;               /* what sonde_heap_dup_profile() makes one of them, */
   SondeFolding folding;     /* and leaves out */
-  gint64 temporary_ns;                     /* as in SondeHeapTrackerOptions */
+  gint64 temporary_ns;      /* as in SondeHeapTrackerOptions */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* since the start; ascending; G_MAXINT64: not wanted */
   SondeHeapBlockFunc block;                /* as in SondeHeapTrackerOptions */
   gpointer user_data;
@@ -70,7 +70,9 @@ typedef struct
   {                                                                                                \
     .filter = SONDE_SAMPLE_FILTER_INIT, .by = SONDE_BY_PROCESS,                                    \
     .folding = { .recursion = SONDE_RECURSION_NONE }, .temporary_ns = -1,                          \
-    .moments_ns = { G_MAXINT64, G_MAXINT64 }                                                       \
+    .moments_ns                                                                                    \
+        = { G_MAXINT64,                                                                            \
+            G_MAXINT64 }                                                                           \
   }
 
 /**

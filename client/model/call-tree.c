@@ -190,9 +190,8 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
       const SondeCallNode *node = NODE (source, i);
 
       if (i > 0)
-        new_nodes[i]
-            = sonde_call_tree_ensure_child (self, new_nodes[node->parent],
-                                            new_ids != NULL ? new_ids[node->id] : node->id);
+        new_nodes[i] = sonde_call_tree_ensure_child (
+            self, new_nodes[node->parent], new_ids != NULL ? new_ids[node->id] : node->id);
       NODE (self, new_nodes[i])->self += node->self;
       NODE (self, new_nodes[i])->total += node->total;
     }

@@ -175,8 +175,9 @@ void sonde_capture_model_settle (SondeCaptureModel *self);
 guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
 const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
 
-/* The path of the control group of @pid, or of who forked it; NULL: the capture does not say. May be
- * invalid UTF-8, as may the name of the thread, which is its process's if it has none of its own.
+/* The path of the control group of @pid, or of who forked it; NULL: the capture does not say. May
+ * be invalid UTF-8, as may the name of the thread, which is its process's if it has none of its
+ * own.
  */
 const char *sonde_capture_model_cgroup (const SondeCaptureModel *self, gint32 pid);
 const char *sonde_capture_model_thread_name (const SondeCaptureModel *self,

@@ -11,10 +11,11 @@
 #define ID_DIGITS    12 /* of a container's 64, as podman and docker show it */
 
 const char *const sonde_by_words[] = {
-  [SONDE_BY_NONE] = "none",         [SONDE_BY_CONTAINER] = "container", [SONDE_BY_UNIT] = "unit",
-  [SONDE_BY_COMMAND] = "command",   [SONDE_BY_PROCESS] = "process",     [SONDE_BY_THREAD] = "thread",
-  [SONDE_BY_MODULE] = "module",     [SONDE_BY_FUNCTION] = "function",   [SONDE_BY_LINE] = "line",
-  NULL,
+  [SONDE_BY_NONE] = "none",       [SONDE_BY_CONTAINER] = "container",
+  [SONDE_BY_UNIT] = "unit",       [SONDE_BY_COMMAND] = "command",
+  [SONDE_BY_PROCESS] = "process", [SONDE_BY_THREAD] = "thread",
+  [SONDE_BY_MODULE] = "module",   [SONDE_BY_FUNCTION] = "function",
+  [SONDE_BY_LINE] = "line",       NULL,
 };
 
 struct SondeGrouping
@@ -66,7 +67,7 @@ dup_name (const SondeGrouping *self, const SondeModelProcess *process, gint32 ti
     case SONDE_BY_UNIT:
     case SONDE_BY_CONTAINER:
       cgroup = sonde_capture_model_cgroup (self->model, process->pid);
-      name = cgroup == NULL                ? NULL
+      name = cgroup == NULL              ? NULL
              : self->by == SONDE_BY_UNIT ? sonde_cgroup_dup_unit (cgroup)
                                          : sonde_cgroup_dup_container (cgroup);
       if (name != NULL)

@@ -44,8 +44,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeSampleFilter, sonde_sample_filter_clear)
     "thread", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->thread, "", "NAME"          \
   }
 #define SONDE_SAMPLE_FILTER_TIME(filter)                                                           \
-  { "from", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->from_s, "Only samples from then on",             \
-    "SECONDS" },                                                                                   \
+  {                                                                                                \
+    "from", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->from_s, "Only samples from then on", "SECONDS"   \
+  },                                                                                               \
   {                                                                                                \
     "to", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->to_s, "Only samples before", "SECONDS"             \
   }

@@ -18,8 +18,8 @@ is_word (char c)
 static gsize
 count_operator (const char *name, const char *at)
 {
-  static const char *const signs[] = { "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()",
-                                       "<",   ">",   NULL };
+  static const char *const signs[]
+      = { "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">", NULL };
   const char *sign = at + strlen ("operator");
 
   if (!g_str_has_prefix (at, "operator") || (at > name && is_word (at[-1])) || is_word (*sign))

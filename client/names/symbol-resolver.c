@@ -274,7 +274,8 @@ name_interpreted (Place *place, const char *name)
   place->name = g_strdup_printf ("%.*s (%s)", (int) (open - name), name, place->script);
 }
 
-/* Of the names that our worker makes up those of users' code, but for what says why a stack ends. */
+/* Of the names that our worker makes up those of users' code, but for what says why a stack ends.
+ */
 static gboolean
 is_interpreted (const SondeSymbolResolver *self, const SondeLocation *where, const char *name)
 {

@@ -41,18 +41,56 @@ is_interpreter (const char *module)
 static gboolean
 is_wrapper (const char *name)
 {
-  static const char *const names[]
-      = { "malloc",      "calloc",    "realloc",      "reallocarray",  "aligned_alloc",
-          "memalign",    "valloc",    "pvalloc",      "posix_memalign", "strdup",
-          "__strdup",    "strndup",   "__strndup",    "operator new",  "operator new[]",
-          "g_malloc",    "g_malloc0", "g_malloc_n",   "g_malloc0_n",   "g_realloc",
-          "g_realloc_n", "g_strdup",  "g_strndup",    "g_memdup2",     "g_slice_alloc",
-          "g_try_malloc", "g_slice_alloc0", "xmalloc", "xcalloc",       "xrealloc",
-          "xstrdup",     "vasprintf", "__vasprintf_internal", "asprintf", NULL };
-  static const char *const beginnings[]
-      = { "PyMem_", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc", "_PyMem_", "_PyObject_Malloc",
-          "__rust_alloc", "__rdl_alloc", "__rg_alloc", "alloc::alloc::", "std::allocator",
-          "__gnu_cxx::new_allocator", "std::__new_allocator", "std::allocator_traits", NULL };
+  static const char *const names[] = { "malloc",
+                                       "calloc",
+                                       "realloc",
+                                       "reallocarray",
+                                       "aligned_alloc",
+                                       "memalign",
+                                       "valloc",
+                                       "pvalloc",
+                                       "posix_memalign",
+                                       "strdup",
+                                       "__strdup",
+                                       "strndup",
+                                       "__strndup",
+                                       "operator new",
+                                       "operator new[]",
+                                       "g_malloc",
+                                       "g_malloc0",
+                                       "g_malloc_n",
+                                       "g_malloc0_n",
+                                       "g_realloc",
+                                       "g_realloc_n",
+                                       "g_strdup",
+                                       "g_strndup",
+                                       "g_memdup2",
+                                       "g_slice_alloc",
+                                       "g_try_malloc",
+                                       "g_slice_alloc0",
+                                       "xmalloc",
+                                       "xcalloc",
+                                       "xrealloc",
+                                       "xstrdup",
+                                       "vasprintf",
+                                       "__vasprintf_internal",
+                                       "asprintf",
+                                       NULL };
+  static const char *const beginnings[] = { "PyMem_",
+                                            "PyObject_Malloc",
+                                            "PyObject_Calloc",
+                                            "PyObject_Realloc",
+                                            "_PyMem_",
+                                            "_PyObject_Malloc",
+                                            "__rust_alloc",
+                                            "__rdl_alloc",
+                                            "__rg_alloc",
+                                            "alloc::alloc::",
+                                            "std::allocator",
+                                            "__gnu_cxx::new_allocator",
+                                            "std::__new_allocator",
+                                            "std::allocator_traits",
+                                            NULL };
   g_autofree char *bare = g_strchomp (g_strndup (name, strcspn (name, "(")));
 
   if (g_strv_contains (names, bare))

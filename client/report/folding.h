@@ -23,7 +23,9 @@ typedef struct
 
 /* Rows of a table of options that fill @folding, a pointer. */
 #define SONDE_FOLDING_OPTIONS(folding)                                                             \
-  { "fold-recursion", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(folding)->word, "", "WHICH" }, \
+  {                                                                                                \
+    "fold-recursion", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(folding)->word, "", "WHICH"  \
+  },                                                                                               \
   {                                                                                                \
     "internals", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &(folding)->shows_internals, "", NULL \
   }

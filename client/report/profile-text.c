@@ -177,8 +177,8 @@ append_text (const TreePrinter *printer, const char *branch, const char *name, c
     prefix = g_utf8_next_char (prefix);
   used = MIN (count_columns (prefix) + count_columns (branch), room);
   end = sonde_short_name_fit (behind, MAX (room - used, 2) / 2, printer->style->utf8);
-  fit = sonde_short_name_fit (name, MAX (room - used, 1 + count_columns (end)) - count_columns (end),
-                              printer->style->utf8);
+  fit = sonde_short_name_fit (
+      name, MAX (room - used, 1 + count_columns (end)) - count_columns (end), printer->style->utf8);
   g_string_append_printf (printer->out, "%s%s%s%s\n", prefix, branch, fit, end);
 }
 
@@ -203,8 +203,8 @@ append_line (TreePrinter *printer, guint32 node, const char *branch)
   const GArray *depths = printer->process->depths;
   guint32 depth = depths != NULL ? g_array_index (depths, guint32, node) : 0;
   g_autofree char *recursion = depth > 0 ? g_strdup_printf ("  [%u deep]", depth) : g_strdup ("");
-  g_autofree char *behind = g_strconcat (recursion, shown->source[0] != '\0' ? "  " : "",
-                                         shown->source, NULL);
+  g_autofree char *behind
+      = g_strconcat (recursion, shown->source[0] != '\0' ? "  " : "", shown->source, NULL);
 
   printer->n_lines++;
   append_numbers (printer, &weight);
@@ -432,8 +432,8 @@ append_function (GString *out,
   guint width = function->module[0] != '\0' ? name_width (profile, style) : room;
   g_autofree char *fit
       = room > 0 ? sonde_short_name_fit (name, width, style->utf8) : g_strdup (name);
-  g_autofree char *behind = g_strconcat (
-      function->module, function->source[0] != '\0' ? "  " : "", function->source, NULL);
+  g_autofree char *behind = g_strconcat (function->module, function->source[0] != '\0' ? "  " : "",
+                                         function->source, NULL);
 
   if (function->module[0] == '\0' || (room > 0 && room < width + 3))
     {
@@ -478,7 +478,8 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
       append_percent (out, style, sonde_text_percent (self, total));
       g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
       append_amounts (out, sums->profile, self, sums->beside[id]);
-      append_function (out, sums->profile, style, function, sonde_short_names_get (names, function->name));
+      append_function (out, sums->profile, style, function,
+                       sonde_short_names_get (names, function->name));
     }
   if (n_rest > 0)
     {

@@ -7,8 +7,8 @@ struct SondeProfile
 {
   SondeUnit unit;
   SondeGrouping *grouping; /* NULL: each process is one */
-  GPtrArray *functions; /* const SondeFunction */
-  GPtrArray *own;       /* those SondeFunction of them that are the profile's; texts in chunk */
+  GPtrArray *functions;    /* const SondeFunction */
+  GPtrArray *own;          /* those SondeFunction of them that are the profile's; texts in chunk */
   GStringChunk *chunk;
   GPtrArray *processes; /* SondeProfileProcess */
   guint64 total;

@@ -266,14 +266,12 @@ window_select (SondeTopWindow *self, Selection *selection)
       const SondeSampleThread *thread = sonde_samples_thread (&self->samples, i);
 
       if (threads[i] > 0)
-        sonde_profile_add_thread (profile,
-                                  sonde_capture_model_process (self->model, thread->process),
-                                  thread->tid,
-                                  sonde_capture_model_thread_name (
-                                      self->model,
-                                      sonde_capture_model_process (self->model, thread->process),
-                                      thread->tid),
-                                  threads[i]);
+        sonde_profile_add_thread (
+            profile, sonde_capture_model_process (self->model, thread->process), thread->tid,
+            sonde_capture_model_thread_name (
+                self->model, sonde_capture_model_process (self->model, thread->process),
+                thread->tid),
+            threads[i]);
     }
   selection->threads = profile;
 }

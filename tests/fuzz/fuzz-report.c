@@ -43,7 +43,8 @@ check_findings (const SondeLedgerCheck *ledger)
 static void
 check_view (const SondeReport *report, SondeProfile *view)
 {
-  const SondeProfileStyle style = { 1, MAX_DEPTH, TRUE, FALSE };
+  const SondeProfileStyle style
+      = { .percent_limit = 1, .max_depth = MAX_DEPTH, .utf8 = TRUE, .width = 60 };
   g_autoptr (SondeProfile) owned = view;
   g_autoptr (GString) text = g_string_new (NULL);
 
@@ -60,7 +61,7 @@ static void
 check_views (const SondeReport *report)
 {
   const SondeProfile *profile = report->profile;
-  const SondeProfileStyle style = { 0, MAX_DEPTH, FALSE, FALSE };
+  const SondeProfileStyle style = { .max_depth = MAX_DEPTH, .full_names = TRUE };
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (SondeProfileDiff) diff = NULL;
 
@@ -68,7 +69,7 @@ check_views (const SondeReport *report)
   check_view (report, sonde_profile_view_callers (profile, "*a*"));
   check_view (report, sonde_profile_view_by_module (profile));
   check_view (report, sonde_profile_view_by_process (profile));
-  check_view (report, sonde_report_by_thread (report));
+  check_view (report, sonde_profile_view_by (report->profile, SONDE_BY_THREAD));
   if (sonde_profile_total (profile) == 0)
     return;
   diff = sonde_profile_diff_new (profile, profile);
@@ -80,7 +81,8 @@ check_views (const SondeReport *report)
 static void
 check_report (SondeReport *report)
 {
-  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE, FALSE }, { 20, 2, FALSE, FALSE } };
+  const SondeProfileStyle styles[] = { { .max_depth = MAX_DEPTH, .utf8 = TRUE },
+                                       { .percent_limit = 20, .max_depth = 2, .width = 40 } };
 
   sonde_report_finish (report, NULL);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "3ea9c1816e62cd1bc13aef9c9aca3390eb902e18b6ed84bef7a5aa1115dc3873"
+#define DIGEST  "d9a47b6fd59747e6d7c2b380289aa549040488b3069a2bdc5bff803d405345ca"
 
 typedef struct
 {
@@ -409,6 +409,7 @@ static const struct
   VALUE (SONDE_SINK_FRAMES_ALL),
   VALUE (SONDE_PROCESS_FD_MAPS),
   VALUE (SONDE_PROCESS_FD_CMDLINE),
+  VALUE (SONDE_PROCESS_FD_CGROUP),
   VALUE (SONDE_SCOPE_TARGETS),
   VALUE (SONDE_SCOPE_LAUNCH),
   VALUE (SONDE_SCOPE_PIDS),

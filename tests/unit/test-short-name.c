@@ -60,7 +60,7 @@ static void
 names_that_are_shown_together_are_all_different (void)
 {
   static const char *const full[]
-      = { "f(int)",         "f(char)", "g(int)", "v<int>::h(v<x<int>>)", "v<char>::h(v<x<int>>)",
+      = { "f(int)",       "f(char)",      "g(int)", "v<int>::h(v<x<int>>)", "v<char>::h(v<x<int>>)",
           "w(x<y<int>>)", "w(x<y<char>>)" };
   g_autoptr (SondeShortNames) names = sonde_short_names_new (FALSE);
   g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
@@ -73,8 +73,7 @@ names_that_are_shown_together_are_all_different (void)
   g_assert_cmpstr (sonde_short_names_get (names, full[5]), ==, full[5]);
   g_assert_cmpstr (sonde_short_names_get (names, "unknown(int)"), ==, "unknown(int)");
   for (gsize i = 0; i < G_N_ELEMENTS (full); i++)
-    g_assert_true (
-        g_hash_table_add (seen, (gpointer) sonde_short_names_get (names, full[i])));
+    g_assert_true (g_hash_table_add (seen, (gpointer) sonde_short_names_get (names, full[i])));
 }
 
 static void
@@ -94,8 +93,7 @@ what_is_too_wide_has_an_ellipsis_in_its_middle (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autofree char *fit
-          = sonde_short_name_fit (cases[i].name, cases[i].width, cases[i].utf8);
+      g_autofree char *fit = sonde_short_name_fit (cases[i].name, cases[i].width, cases[i].utf8);
 
       g_assert_cmpstr (fit, ==, cases[i].fit);
     }

@@ -106,7 +106,8 @@ test_history_says_what_the_report_says (void)
       = sonde_top_history_snapshot (history, SECOND_NS, FALSE, FOREVER_US);
   g_autoptr (SondeTopSnapshot) all
       = sonde_top_history_snapshot (history, SECOND_NS, TRUE, FOREVER_US);
-  const SondeReportOptions by_thread = { .filter = SONDE_SAMPLE_FILTER_INIT, .by = SONDE_BY_THREAD };
+  const SondeReportOptions by_thread
+      = { .filter = SONDE_SAMPLE_FILTER_INIT, .by = SONDE_BY_THREAD };
   g_autoptr (SondeReport) report = sonde_report_new (NULL, 0);
   g_autoptr (SondeReport) of_threads = sonde_report_new (&by_thread, 0);
   g_autoptr (SondeProfile) threads = NULL;
