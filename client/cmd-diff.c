@@ -107,7 +107,7 @@ sonde_cmd_diff (int argc, char **argv)
   const GOptionEntry entries[]
       = { { "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
             "function (the default), module, line, command, unit, container, none", "GROUP" },
-          SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter),
+          SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "unit"),
           SONDE_FOLDING_OPTIONS (&options.report.folding),
           { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &style.percent_limit,
             "Leave out what changed less (0.5)", "PERCENT" },

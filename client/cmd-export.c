@@ -95,7 +95,7 @@ parse (ExportCommand *options, int *argc, char ***argv)
             "Of folded and dot: samples, bytes or blocks, calls or self (samples)", "UNIT" },
           { "by", 0, 0, G_OPTION_ARG_STRING, &options->by,
             "command (the default), unit, container, process, thread or none", "GROUP" },
-          SONDE_SAMPLE_FILTER_PROCESSES (&options->report.filter),
+          SONDE_SAMPLE_FILTER_PROCESSES (&options->report.filter, "in-unit"),
           SONDE_SAMPLE_FILTER_THREADS (&options->report.filter),
           SONDE_SAMPLE_FILTER_TIME (&options->report.filter),
           SONDE_FOLDING_OPTIONS (&options->report.folding),

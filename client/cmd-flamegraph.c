@@ -157,7 +157,7 @@ sonde_cmd_flamegraph (int argc, char **argv)
     { "lines", 0, 0, G_OPTION_ARG_NONE, &options.symbols.lines, "Tell source lines", NULL },
     { "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
       "command (the default), unit, container, process, thread or none", "GROUP" },
-    SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter),
+    SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "in-unit"),
     SONDE_FOLDING_OPTIONS (&options.report.folding),
     { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.full_names, "", NULL },
     G_OPTION_ENTRY_NULL,

@@ -151,7 +151,7 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
-    SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter),
+    SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter, "in-unit"),
     SONDE_FOLDING_OPTIONS (&self->heap.folding),
     { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->style.full_names, "", NULL },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->style.percent_limit,

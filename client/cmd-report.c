@@ -57,7 +57,7 @@ parse (int argc, char **argv, ReportOptions *options)
     { "by", 0, 0, G_OPTION_ARG_STRING, &options->by,
       "command (the default), unit, container, process, thread, none; module, function, line",
       "GROUP" },
-    SONDE_SAMPLE_FILTER_OPTIONS (&options->report.filter),
+    SONDE_SAMPLE_FILTER_OPTIONS (&options->report.filter, "unit"),
     SONDE_FOLDING_OPTIONS (&options->report.folding),
     { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options->style.full_names, "",
       NULL },

@@ -782,11 +782,17 @@ sonde_capture_model_cgroup (const SondeCaptureModel *self, gint32 pid)
 }
 
 const char *
+sonde_capture_model_own_thread_name (const SondeCaptureModel *self, gint32 pid, gint32 tid)
+{
+  return tid != pid ? sonde_task_list_name (self->tasks, tid) : NULL;
+}
+
+const char *
 sonde_capture_model_thread_name (const SondeCaptureModel *self,
                                  const SondeModelProcess *process,
                                  gint32 tid)
 {
-  const char *name = tid != process->pid ? sonde_task_list_name (self->tasks, tid) : NULL;
+  const char *name = sonde_capture_model_own_thread_name (self, process->pid, tid);
 
   return name != NULL ? name : process->comm;
 }

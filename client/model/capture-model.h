@@ -184,6 +184,10 @@ const char *sonde_capture_model_thread_name (const SondeCaptureModel *self,
                                              const SondeModelProcess *process,
                                              gint32 tid);
 
+/* NULL: it has none of its own. */
+const char *
+sonde_capture_model_own_thread_name (const SondeCaptureModel *self, gint32 pid, gint32 tid);
+
 /* Of all processes, those that others have replaced included. */
 guint sonde_capture_model_n_mappings (const SondeCaptureModel *self);
 guint32 sonde_capture_model_n_locations (const SondeCaptureModel *self);

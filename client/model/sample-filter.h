@@ -30,13 +30,13 @@ void sonde_sample_filter_clear (SondeSampleFilter *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeSampleFilter, sonde_sample_filter_clear)
 
 /* Rows of tables of options that fill @filter, a pointer: of processes, of what is within them, and
- * of time. */
-#define SONDE_SAMPLE_FILTER_PROCESSES(filter)                                                      \
-  { "pid", 'p', 0, G_OPTION_ARG_INT64, &(filter)->pid, "Only this process", "PID" },               \
-      { "comm", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->comm, "", "NAME" },     \
-      { "unit", 'u', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->unit, "", "UNIT" },     \
-  {                                                                                                \
-    "container", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->container, "", "ID"      \
+ * of time. @unit_option: "in-unit" where --unit says what is counted, else "unit". */
+#define SONDE_SAMPLE_FILTER_PROCESSES(filter, unit_option)                                          \
+  { "pid", 'p', 0, G_OPTION_ARG_INT64, &(filter)->pid, "Only this process", "PID" },                \
+      { "comm", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->comm, "", "NAME" },      \
+      { unit_option, 'u', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->unit, "", "UNIT" }, \
+  {                                                                                                 \
+    "container", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->container, "", "ID"       \
   }
 #define SONDE_SAMPLE_FILTER_THREADS(filter)                                                        \
   { "tid", 't', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT64, &(filter)->tid, "", "TID" },             \
@@ -51,12 +51,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeSampleFilter, sonde_sample_filter_clear)
     "to", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->to_s, "Only samples before", "SECONDS"             \
   }
 /* All of them. */
-#define SONDE_SAMPLE_FILTER_OPTIONS(filter)                                                        \
-  SONDE_SAMPLE_FILTER_PROCESSES (filter), SONDE_SAMPLE_FILTER_THREADS (filter),                    \
+#define SONDE_SAMPLE_FILTER_OPTIONS(filter, unit_option)                                           \
+  SONDE_SAMPLE_FILTER_PROCESSES (filter, unit_option), SONDE_SAMPLE_FILTER_THREADS (filter),       \
       SONDE_SAMPLE_FILTER_TIME (filter)
 /* What --help says of those that it does not list. */
 #define SONDE_SAMPLE_FILTER_HELP                                                                   \
-  "Samples are chosen by --tid, --comm, --thread, --unit and --container, too."
+  "Samples are chosen by --tid, --comm, --thread, -u UNIT and --container, too."
 
 /* Whether the times are possible; complains if not. */
 gboolean sonde_sample_filter_check (const SondeSampleFilter *self);

@@ -206,12 +206,14 @@ sonde_profile_limit (SondeProfile *self, guint max)
 {
   SondeProfileProcess *rest;
   guint n = self->processes->len;
+  g_autofree char *count = NULL;
   g_autofree char *name = NULL;
 
   if (n <= max)
     return;
   rest = g_ptr_array_index (self->processes, max - 1);
-  name = g_strdup_printf ("[%u more]", n - max + 1);
+  count = sonde_text_count (n - max + 1);
+  name = g_strdup_printf ("[%s more]", count);
   for (guint i = max; i < n; i++)
     {
       const SondeProfileProcess *process = g_ptr_array_index (self->processes, i);
@@ -219,8 +221,8 @@ sonde_profile_limit (SondeProfile *self, guint max)
       sonde_call_tree_add_tree (rest->tree, process->tree, NULL);
       if (rest->beside != NULL)
         sonde_call_tree_add_tree (rest->beside, process->beside, NULL);
-      rest->n_processes += process->n_processes;
     }
+  rest->n_processes = 1;
   rest->process.pid = -1;
   set_text (&rest->process.comm, name);
   g_ptr_array_set_size (self->processes, (gint) max);

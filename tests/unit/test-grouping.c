@@ -46,8 +46,8 @@ add_tasks (CaptureBuilder *capture, const char *lines)
 {
   const SondeFrameOrigin origin = { 1, -1, -1 };
 
-  ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "sonde/tasks",
-                                    (const guint8 *) lines, strlen (lines), true));
+  ADD (sonde_writer_add_file_chunk (capture->writer, &origin, "sonde/tasks", (const guint8 *) lines,
+                                    strlen (lines), true));
 }
 
 static void
@@ -71,7 +71,8 @@ build (void)
   add_tasks (capture, "cgroup 5 /system.slice/web.service\n"
                       "thread 5 51 1 pool\\\\1\\303\\244\n"
                       "cgroup 6 /system.slice/cron.service\n");
-  add_tasks (capture, "nonsense\nthread 5\ncgroup\nthread 5 x 1 y\nthread 5 52 1 no end of the line");
+  add_tasks (capture,
+             "nonsense\nthread 5\ncgroup\nthread 5 x 1 y\nthread 5 52 1 no end of the line");
   ADD (sonde_writer_add_fork (capture->writer, &of_forker, 7));
   add_thread_sample (capture, 5, 5);
   add_thread_sample (capture, 5, 51);
@@ -152,8 +153,7 @@ count (SondeSampleFilter filter)
   return sonde_profile_total (report->profile);
 }
 
-#define FILTER(...)                                                                                \
-  ((SondeSampleFilter){ .pid = -1, .tid = -1, .to_s = INFINITY, __VA_ARGS__ })
+#define FILTER(...) ((SondeSampleFilter){ .pid = -1, .tid = -1, .to_s = INFINITY, __VA_ARGS__ })
 
 static void
 filters_choose_what_they_name (void)
