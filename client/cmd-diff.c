@@ -44,7 +44,7 @@ check (DiffOptions *self)
       return FALSE;
     }
   return by >= 0 && sonde_sample_filter_check (&self->report.filter)
-         && sonde_folding_check (&self->report.folding);
+         && sonde_folding_check (&self->report.folding, SONDE_RECURSION_NONE);
 }
 
 /* NULL, having complained, unless the whole capture could be read and has samples. */
@@ -113,6 +113,7 @@ sonde_cmd_diff (int argc, char **argv)
             "Leave out what changed less (0.5)", "PERCENT" },
           { "max-depth", 0, 0, G_OPTION_ARG_INT, &style.max_depth, "Show at most N frames (512)",
             "N" },
+          { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &style.full_names, "", NULL },
           { "no-pager", 0, 0, G_OPTION_ARG_NONE, &no_pager, "Do not start $PAGER", NULL },
           G_OPTION_ENTRY_NULL };
   g_autoptr (SondeReport) before = NULL;

@@ -127,7 +127,7 @@ parse (ExportCommand *options, int *argc, char ***argv)
   if (options->by != NULL)
     by = sonde_choice_find_or_complain ("--by", options->by, sonde_by_words);
   if (by < 0 || !sonde_sample_filter_check (&options->report.filter)
-      || !sonde_folding_check (&options->report.folding))
+      || !sonde_folding_check (&options->report.folding, SONDE_RECURSION_NONE))
     return FALSE;
   options->report.by = (SondeBy) by;
   if (sonde_by_is_of_functions (options->report.by))

@@ -130,12 +130,9 @@ check (FlameOptions *self)
   if (self->by != NULL)
     by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
   if (by < 0 || !sonde_sample_filter_check (&self->report.filter)
-      || !sonde_folding_check (&self->report.folding))
+      || !sonde_folding_check (&self->report.folding, SONDE_RECURSION_NONE))
     return FALSE;
   self->report.by = (SondeBy) by;
-  /* a picture has no place to say how deep it was */
-  if (self->report.folding.word == NULL)
-    self->report.folding.recursion = SONDE_RECURSION_NONE;
   if (!sonde_by_is_of_functions (self->report.by))
     return TRUE;
   sonde_cli_complain ("a flame graph has functions: --by says which processes are one");

@@ -221,7 +221,9 @@ check (HeapCommand *self)
 
   if (self->by != NULL)
     by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
-  if (by < 0 || !sonde_folding_check (&self->heap.folding))
+  if (by < 0
+      || !sonde_folding_check (&self->heap.folding,
+                               self->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
     return FALSE;
   self->heap.by = (SondeBy) by;
   self->heap.folding.folds_wrappers = !self->heap.folding.shows_internals;

@@ -88,7 +88,8 @@ parse (int argc, char **argv, ReportOptions *options)
     by = sonde_choice_find_or_complain ("--by", options->by, sonde_by_words);
   if (by < 0 || !sonde_profile_style_check (&options->style)
       || !sonde_sample_filter_check (&options->report.filter)
-      || !sonde_folding_check (&options->report.folding))
+      || !sonde_folding_check (&options->report.folding,
+                               options->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
     return NULL;
   options->report.by = (SondeBy) by;
   if (options->bottom_up + options->flat + (options->callers != NULL) > 1

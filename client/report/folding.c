@@ -12,13 +12,13 @@ sonde_folding_clear (SondeFolding *self)
 }
 
 gboolean
-sonde_folding_check (SondeFolding *self)
+sonde_folding_check (SondeFolding *self, SondeRecursion usual)
 {
   static const char *const words[] = { [SONDE_RECURSION_DIRECT] = "direct",
                                        [SONDE_RECURSION_ALL] = "all",
                                        [SONDE_RECURSION_NONE] = "no",
                                        NULL };
-  int index = 0;
+  int index = (int) usual;
 
   if (self->word != NULL)
     index = sonde_choice_find_or_complain ("--fold-recursion", self->word, words);

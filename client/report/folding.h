@@ -33,8 +33,9 @@ typedef struct
 void sonde_folding_clear (SondeFolding *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeFolding, sonde_folding_clear)
 
-/* After the options were read: FALSE, having complained, if they are wrong. */
-gboolean sonde_folding_check (SondeFolding *self);
+/* After the options were read: FALSE, having complained, if they are wrong. @usual: what is meant
+ * without --fold-recursion */
+gboolean sonde_folding_check (SondeFolding *self, SondeRecursion usual);
 
 /* What a function is for that. */
 typedef enum

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What processes and threads are called, which of them are one, and which are chosen. */
+/* Names of processes and threads, their groups, and filters of them. */
 #include "client/model/grouping.h"
 
 #include "client/model/sample-filter.h"
