@@ -138,7 +138,7 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "unit", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
       "UNIT" },
     { "by", 0, 0, G_OPTION_ARG_STRING, &self->by,
-      "command (the default), process, none; module, function, line", "GROUP" },
+      "What is one: command, process, module ...", "GROUP" },
     { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &self->bottom_up, "Functions, their callers below",
       NULL },
     { "callers", 0, 0, G_OPTION_ARG_STRING, &self->callers, "Only FUNCTION and its callers",

@@ -144,7 +144,9 @@ def test_choices(folder):
             ('export', '-f', 'heaptrack', path, 'the capture has no allocations'),
             ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
             ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
-            ('export', '-f', 'folded', '-p', '1', path, 'for heaptrack'),
+            ('export', '-f', 'folded', '--by', 'module', path, 'which processes are one'),
+            ('flamegraph', '--by', 'line', path, 'which processes are one'), ('heap', '--by', 'thread', path, 'no threads'),
+            ('diff', '--by', 'process', path, path, '--by=command'), ('report', '--fold-recursion', 'alll', path, 'did you mean all?'),
             ('heap', '--unit', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),
             ('record', '--memory', 'sampled', '--', 'true', '--memory=sampled'), ('help', 'repot', 'did you mean report?')):
