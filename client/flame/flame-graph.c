@@ -49,7 +49,7 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   GPtrArray *functions = self->graph->all;
   const guint64 no_weight = 0;
   const SondeFunction of_fold = { name, module, "" };
-  guint8 fold_kind = (guint8) (kind == SONDE_FLAME_USER ? sonde_fold_kind (&of_fold) : 0);
+  guint8 fold_kind;
   SondeFlameFunction *function;
   gpointer found;
 
@@ -61,6 +61,7 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   function->source = g_strdup ("");
   function->kind = kind;
   g_array_append_val (self->source_weights, no_weight);
+  fold_kind = (guint8) (kind == SONDE_FLAME_USER ? sonde_fold_kind (&of_fold) : 0);
   g_byte_array_append (self->fold_kinds, &fold_kind, 1);
   g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (functions->len));
   g_ptr_array_add (functions, function);

@@ -330,16 +330,29 @@ append_process (TreePrinter *printer, const SondeProfileProcess *process)
   append_below (printer, 0, 0);
 }
 
-/* Of the functions that may be shown, since a share of the whole is theirs. */
+/* Of the functions that a tree shows: those of nodes that are not too light. */
 static SondeShortNames *
-new_names (const SondeProfileSums *sums, const guint64 *weights, const SondeProfileStyle *style)
+new_tree_names (const SondeProfile *profile, const SondeProfileStyle *style)
 {
   SondeShortNames *names = sonde_short_names_new (style->full_names);
-  guint64 total = sonde_profile_total (sums->profile);
+  guint64 total = sonde_profile_total (profile);
+  g_autofree gboolean *is_added = g_new0 (gboolean, sonde_profile_n_functions (profile));
 
-  for (guint32 i = 0; i < sums->n_functions; i++)
-    if (weights[i] > 0 && sonde_text_percent (weights[i], total) >= style->percent_limit)
-      sonde_short_names_add (names, sonde_profile_function (sums->profile, i)->name);
+  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
+    {
+      const SondeCallTree *tree = sonde_profile_process (profile, i)->tree;
+
+      for (guint32 k = 1; k < sonde_call_tree_n_nodes (tree); k++)
+        {
+          const SondeCallNode *node = sonde_call_tree_node (tree, k);
+
+          if (is_added[node->id] || node->total == 0
+              || sonde_text_percent (node->total, total) < style->percent_limit)
+            continue;
+          is_added[node->id] = TRUE;
+          sonde_short_names_add (names, sonde_profile_function (profile, node->id)->name);
+        }
+    }
   return names;
 }
 
@@ -349,20 +362,18 @@ sonde_profile_append_tree (GString *out,
                            const SondeProfileStyle *style)
 {
   g_autoptr (GString) prefix = g_string_new (NULL);
-  g_auto (SondeProfileSums) sums = { 0 };
-  g_autoptr (SondeShortNames) names = NULL;
+  g_autoptr (SondeShortNames) names = new_tree_names (profile, style);
   TreePrinter printer = { .out = out,
                           .prefix = prefix,
                           .profile = profile,
                           .style = style,
+                          .names = names,
                           .total = sonde_profile_total (profile) };
   guint n_processes = sonde_profile_n_processes (profile);
   Weight rest = { 0 };
   g_autofree char *text = NULL;
   guint i;
 
-  sonde_profile_sums_init (&sums, profile);
-  names = printer.names = new_names (&sums, sums.total, style);
   g_string_append (out, "\n  Total    Self");
   g_string_append (out, "  ");
   append_amount_titles (out, profile);
@@ -453,12 +464,15 @@ append_function (GString *out,
 static void
 append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfileStyle *style)
 {
-  g_autoptr (SondeShortNames) names = new_names (sums, sums->self, style);
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
   guint64 total = sonde_profile_total (sums->profile);
   Weight rest = { 0 };
   guint n_lines = 0;
   guint n_rest = 0;
 
+  for (guint32 i = 0; i < sums->n_functions; i++)
+    if (sums->self[i] > 0 && sonde_text_percent (sums->self[i], total) >= style->percent_limit)
+      sonde_short_names_add (names, sonde_profile_function (sums->profile, i)->name);
   for (guint32 i = 0; i < sums->n_functions; i++)
     {
       guint32 id = sums->order[i];
