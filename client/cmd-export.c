@@ -47,7 +47,8 @@ typedef struct
   char *format_name;
   char *output;
   char *unit_name;
-  gint64 pid; /* -1: all */
+  char *by;
+  SondeReportOptions report;
   const Format *format;
   SondeUnit unit;
 } ExportCommand;
@@ -58,6 +59,9 @@ options_clear (ExportCommand *self)
   g_free (self->format_name);
   g_free (self->output);
   g_free (self->unit_name);
+  g_free (self->by);
+  sonde_sample_filter_clear (&self->report.filter);
+  sonde_folding_clear (&self->report.folding);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ExportCommand, options_clear)
 
@@ -89,15 +93,21 @@ parse (ExportCommand *options, int *argc, char ***argv)
             "Write to FILE, replacing it (-, standard output)", "FILE" },
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit_name,
             "Of folded and dot: samples, bytes or blocks, calls or self (samples)", "UNIT" },
-          { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Of heaptrack: only this process",
-            "PID" },
+          { "by", 0, 0, G_OPTION_ARG_STRING, &options->by,
+            "command (the default), unit, container, process, thread or none", "GROUP" },
+          SONDE_SAMPLE_FILTER_PROCESSES (&options->report.filter, "in-unit"),
+          SONDE_SAMPLE_FILTER_THREADS (&options->report.filter),
+          SONDE_SAMPLE_FILTER_TIME (&options->report.filter),
+          SONDE_FOLDING_OPTIONS (&options->report.folding),
           G_OPTION_ENTRY_NULL };
   int format;
   int unit = SONDE_UNIT_SAMPLES;
+  int by = SONDE_BY_COMMAND;
 
   if (!sonde_cli_parse (argc, argv, "FILE", "Writes a capture in the format of another viewer.",
-                        "Example:\n  sondectl export --format=folded slow.syscap", entries, FALSE,
-                        NULL))
+                        SONDE_SAMPLE_FILTER_HELP
+                        "\nExample:\n  sondectl export --format=folded slow.syscap",
+                        entries, FALSE, NULL))
     return FALSE;
   if (*argc != 2)
     {
@@ -114,9 +124,15 @@ parse (ExportCommand *options, int *argc, char ***argv)
   if (format < 0)
     return FALSE;
   options->format = &formats[format];
-  if (options->pid != -1 && !options->format->is_heap)
+  if (options->by != NULL)
+    by = sonde_choice_find_or_complain ("--by", options->by, sonde_by_words);
+  if (by < 0 || !sonde_sample_filter_check (&options->report.filter)
+      || !sonde_folding_check (&options->report.folding, SONDE_RECURSION_NONE))
+    return FALSE;
+  options->report.by = (SondeBy) by;
+  if (sonde_by_is_of_functions (options->report.by))
     {
-      sonde_cli_complain ("%s has all processes, --pid is for heaptrack", options->format_name);
+      sonde_cli_complain ("exports have functions: --by says which processes are one");
       return FALSE;
     }
   if (options->unit_name != NULL)
@@ -217,7 +233,7 @@ static gboolean export(SondeExportSource *source, const ExportCommand *options, 
 int
 sonde_cmd_export (int argc, char **argv)
 {
-  g_auto (ExportCommand) options = { .pid = -1 };
+  g_auto (ExportCommand) options = { .report.filter = SONDE_SAMPLE_FILTER_INIT };
   g_autoptr (SondeProgress) progress = NULL;
   g_autoptr (SondeExportSource) source = NULL;
   g_autoptr (GError) error = NULL;
@@ -233,18 +249,18 @@ sonde_cmd_export (int argc, char **argv)
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();
   source = options.format->is_heap
-               ? sonde_export_source_new_heap (argv[1], options.pid, progress, &error)
-               : sonde_export_source_new (argv[1], progress, &error);
+               ? sonde_export_source_new_heap (argv[1], &options.report, progress, &error)
+               : sonde_export_source_new (argv[1], &options.report, progress, &error);
   if (source != NULL && source->has_sums && options.unit != SONDE_UNIT_SAMPLES
       && source->heap == NULL)
     {
       sonde_export_source_free (source);
-      source = sonde_export_source_new_sums (argv[1], progress, &error);
+      source = sonde_export_source_new_sums (argv[1], &options.report, progress, &error);
     }
   if (source != NULL && (is_of_calls (options.unit) || has_calls_alone (source, &options)))
     {
       sonde_export_source_free (source);
-      source = sonde_export_source_new_calls (argv[1], progress, &error);
+      source = sonde_export_source_new_calls (argv[1], &options.report, progress, &error);
     }
   is_good = source != NULL && export(source, &options, &error);
   g_clear_pointer (&progress, sonde_progress_free);

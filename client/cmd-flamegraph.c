@@ -11,6 +11,7 @@
 #include "client/base/text.h"
 #include "client/flame/flame-page.h"
 #include "client/flame/flame-svg.h"
+#include "client/report/report.h"
 
 typedef struct
 {
@@ -19,6 +20,9 @@ typedef struct
   char *unit_name;
   SondeFlameUnit unit;
   gboolean svg;
+  gboolean full_names;
+  char *by;
+  SondeReportOptions report;
   SondeSymbolOptions symbols;
 } FlameOptions;
 
@@ -28,6 +32,9 @@ flame_options_clear (FlameOptions *self)
   g_free (self->output);
   g_free (self->other);
   g_free (self->unit_name);
+  g_free (self->by);
+  sonde_sample_filter_clear (&self->report.filter);
+  sonde_folding_clear (&self->report.folding);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (FlameOptions, flame_options_clear)
@@ -94,9 +101,9 @@ check_calls (const char *path, SondeCalls *calls, SondeFlameUnit unit)
 
 /* A break in the capture is told, and what came before it is drawn all the same. */
 static gboolean
-read_capture (const char *path, SondeFlameUnit unit, Read *read, gboolean *is_whole)
+read_capture (const char *path, const FlameOptions *options, Read *read, gboolean *is_whole)
 {
-  const gboolean is_of_calls = unit != SONDE_FLAME_SAMPLES;
+  const gboolean is_of_calls = options->unit != SONDE_FLAME_SAMPLES;
   gboolean has_calls = FALSE;
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeCaptureFile) file = sonde_capture_file_open (path, &error);
@@ -111,7 +118,13 @@ read_capture (const char *path, SondeFlameUnit unit, Read *read, gboolean *is_wh
   if (is_of_calls)
     read->calls = sonde_calls_new (-1);
   else
-    read->log = sonde_sample_log_new ();
+    {
+      read->log = sonde_sample_log_new ();
+      read->log->filter = options->report.filter;
+      read->log->samples.by_thread = options->report.by == SONDE_BY_THREAD;
+      sonde_sample_filter_range (&options->report.filter, sonde_capture_file_header (file)->time_ns,
+                                 &read->log->from_ns, &read->log->to_ns);
+    }
   read->start = g_strndup (sonde_capture_file_header (file)->capture_time,
                            sizeof sonde_capture_file_header (file)->capture_time);
   progress = sonde_progress_new ();
@@ -129,7 +142,7 @@ read_capture (const char *path, SondeFlameUnit unit, Read *read, gboolean *is_wh
     sonde_cli_complain ("%s; drawing what came before", error->message);
   *is_whole = *is_whole && error == NULL;
 
-  return is_of_calls ? check_calls (path, read->calls, unit)
+  return is_of_calls ? check_calls (path, read->calls, options->unit)
                      : check_samples (path, read->log, has_calls);
 }
 
@@ -159,8 +172,17 @@ draw (const Read *read,
 {
   g_autofree char *title = dup_title (paths[0]);
   g_autofree char *other_title = other != NULL ? dup_title (paths[1]) : NULL;
-  SondeFlameSource source = { read->log,         read->calls, options->unit, other,
-                              &options->symbols, title,       other_title,   read->start };
+  SondeFlameSource source = { .log = read->log,
+                              .calls = read->calls,
+                              .unit = options->unit,
+                              .other = other,
+                              .symbols = &options->symbols,
+                              .by = options->report.by,
+                              .folding = &options->report.folding,
+                              .full_names = options->full_names,
+                              .title = title,
+                              .other_title = other_title,
+                              .start = read->start };
   g_autoptr (SondeProgress) progress = sonde_progress_new ();
   g_autoptr (GError) error = NULL;
   GString *text;
@@ -175,10 +197,38 @@ draw (const Read *read,
   return text;
 }
 
+static gboolean
+check (FlameOptions *self)
+{
+  int by = SONDE_BY_COMMAND;
+  int unit = SONDE_FLAME_SAMPLES;
+
+  if (self->unit_name != NULL)
+    unit = sonde_choice_find_or_complain ("--unit", self->unit_name, units);
+  if (unit < 0)
+    return FALSE;
+  self->unit = (SondeFlameUnit) unit;
+  if (self->unit != SONDE_FLAME_SAMPLES && self->other != NULL)
+    {
+      sonde_cli_complain ("--diff is of samples; sondectl calls --diff compares calls");
+      return FALSE;
+    }
+  if (self->by != NULL)
+    by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
+  if (by < 0 || !sonde_sample_filter_check (&self->report.filter)
+      || !sonde_folding_check (&self->report.folding, SONDE_RECURSION_NONE))
+    return FALSE;
+  self->report.by = (SondeBy) by;
+  if (!sonde_by_is_of_functions (self->report.by))
+    return TRUE;
+  sonde_cli_complain ("a flame graph has functions: --by says which processes are one");
+  return FALSE;
+}
+
 int
 sonde_cmd_flamegraph (int argc, char **argv)
 {
-  g_auto (FlameOptions) options = { 0 };
+  g_auto (FlameOptions) options = { .report.filter = SONDE_SAMPLE_FILTER_INIT };
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
@@ -190,13 +240,17 @@ sonde_cmd_flamegraph (int argc, char **argv)
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &options.symbols.inlines, "Show inlined functions, too",
       NULL },
     { "lines", 0, 0, G_OPTION_ARG_NONE, &options.symbols.lines, "Tell source lines", NULL },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
+      "command (the default), unit, container, process, thread or none", "GROUP" },
+    SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "in-unit"),
+    SONDE_FOLDING_OPTIONS (&options.report.folding),
+    { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.full_names, "", NULL },
     G_OPTION_ENTRY_NULL,
   };
   g_autofree char *cache_folder
       = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   g_auto (Read) first = { 0 };
   g_auto (Read) other = { 0 };
-  int unit = SONDE_FLAME_SAMPLES;
   gboolean is_whole = TRUE;
   g_autoptr (GError) error = NULL;
   g_autoptr (GString) text = NULL;
@@ -206,26 +260,17 @@ sonde_cmd_flamegraph (int argc, char **argv)
       argc, argv,
       "Draws a capture as a flame graph: one page for a browser, which needs no network.\n"
       "FILE may be - (standard input).",
-      "Example:\n  sondectl flamegraph slow.syscap -o slow.html", entries);
-  if (path == NULL)
+      SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl flamegraph slow.syscap -o slow.html",
+      entries);
+  if (path == NULL || !check (&options))
     return 1;
   options.symbols.cache_folder = cache_folder;
   if (options.output == NULL)
     options.output = dup_default_output (path, options.svg);
 
-  if (options.unit_name != NULL)
-    unit = sonde_choice_find_or_complain ("--unit", options.unit_name, units);
-  if (unit < 0)
-    return 1;
-  options.unit = (SondeFlameUnit) unit;
-  if (options.unit != SONDE_FLAME_SAMPLES && options.other != NULL)
-    {
-      sonde_cli_complain ("--diff is of samples; sondectl calls --diff compares calls");
-      return 1;
-    }
-  if (!read_capture (path, options.unit, &first, &is_whole)
+  if (!read_capture (path, &options, &first, &is_whole)
       || (options.other != NULL
-          && !read_capture (options.other, SONDE_FLAME_SAMPLES, &other, &is_whole)))
+          && !read_capture (options.other, &options, &other, &is_whole)))
     return 1;
   text = draw (&first, other.log, (const char *const[]){ path, options.other }, &options);
   if (text == NULL)

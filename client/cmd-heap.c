@@ -3,8 +3,6 @@
 #include "client/commands.h"
 
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "client/base/choice.h"
 #include "client/heap/heap.h"
@@ -49,7 +47,7 @@ typedef struct
   gboolean no_lines;
   SondeSymbolOptions symbols;
   char *cache_folder;
-  char *comm;
+  char *by;
 } HeapCommand;
 
 static void
@@ -58,7 +56,9 @@ heap_command_clear (HeapCommand *self)
   g_clear_pointer (&self->callers, g_free);
   g_clear_pointer (&self->svg, g_free);
   g_clear_pointer (&self->cache_folder, g_free);
-  g_clear_pointer (&self->comm, g_free);
+  g_clear_pointer (&self->by, g_free);
+  sonde_sample_filter_clear (&self->heap.filter);
+  sonde_folding_clear (&self->heap.folding);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (HeapCommand, heap_command_clear)
@@ -135,8 +135,10 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
       "Freed before the next allocation, or lived shorter", "DURATION" },
     { "cross-thread", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What another thread freed", NULL },
-    { "by", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
+    { "unit", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
       "UNIT" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by,
+      "What is one: command, process, module ...", "GROUP" },
     { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &self->bottom_up, "Functions, their callers below",
       NULL },
     { "callers", 0, 0, G_OPTION_ARG_STRING, &self->callers, "Only FUNCTION and its callers",
@@ -149,8 +151,9 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
-    { "pid", 'p', 0, G_OPTION_ARG_INT64, &self->heap.filter.pid, "Only this process", "PID" },
-    { "comm", 'c', 0, G_OPTION_ARG_STRING, &self->comm, "Only processes of this name", "NAME" },
+    SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter, "in-unit"),
+    SONDE_FOLDING_OPTIONS (&self->heap.folding),
+    { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->style.full_names, "", NULL },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
     { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->style.max_depth, "Show at most N frames (512)",
@@ -212,9 +215,21 @@ parse_files (HeapCommand *self, int argc, char **argv)
 }
 
 static gboolean
-check (const HeapCommand *self)
+check (HeapCommand *self)
 {
-  if (self->bottom_up + self->flat + (self->callers != NULL) > 1)
+  int by = SONDE_BY_COMMAND;
+
+  if (self->by != NULL)
+    by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
+  if (by < 0
+      || !sonde_folding_check (&self->heap.folding,
+                               self->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
+    return FALSE;
+  self->heap.by = (SondeBy) by;
+  self->heap.folding.folds_wrappers = !self->heap.folding.shows_internals;
+  if (by == SONDE_BY_THREAD)
+    sonde_cli_complain ("a heap is its process's: it has no threads");
+  else if (self->bottom_up + self->flat + (self->callers != NULL) > 1)
     sonde_cli_complain ("only one of --bottom-up, --flat and --callers at a time");
   else if (self->diff && self->other_path == NULL && self->is_view)
     sonde_cli_complain ("two moments are compared by what was live: no %s",
@@ -337,16 +352,6 @@ print (const GString *out, const HeapCommand *command)
 
 /* --- one capture --- */
 
-static guint
-count_columns (void)
-{
-  struct winsize size = { 0 };
-
-  return isatty (STDOUT_FILENO) && ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0
-             ? size.ws_col
-             : DEFAULT_COLUMNS;
-}
-
 /* Of several processes the heaviest gives its name. */
 static gboolean
 write_svg (const SondeHeap *heap, const HeapCommand *command, const SondeProfile *profile)
@@ -387,7 +392,9 @@ print_heap (const SondeHeap *heap, const HeapCommand *command)
   out = g_string_new (NULL);
   sonde_heap_append_header (out, heap, &command->heap);
   if (has_graph)
-    sonde_heap_append_chart (out, heap, count_columns (), g_get_charset (NULL));
+    sonde_heap_append_chart (
+        out, heap, sonde_pager_n_columns () > 0 ? sonde_pager_n_columns () : DEFAULT_COLUMNS,
+        g_get_charset (NULL));
   if (!has_graph || command->is_view)
     append_profile (out, views[command->metric].title, profile, command);
   return print (out, command);
@@ -489,7 +496,6 @@ sonde_cmd_heap (int argc, char **argv)
   if (!parse_options (&command, &argc, &argv) || !parse_files (&command, argc, argv)
       || !check (&command))
     return 1;
-  command.heap.filter.comm = command.comm;
   /* Who compares two captures has changed the program: its functions have other lines now. */
   command.symbols.lines = command.lines || (command.other_path == NULL && !command.no_lines);
   command.cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);

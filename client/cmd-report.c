@@ -3,12 +3,12 @@
 #include "client/commands.h"
 
 #include <elfutils/debuginfod.h>
-#include <math.h>
 
 #include "client/model/capture-file.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/pager.h"
+#include "client/names/short-name.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile-view.h"
 #include "client/report/report.h"
@@ -17,6 +17,7 @@
 
 typedef struct
 {
+  SondeReportOptions report;
   gboolean bottom_up;
   gboolean flat;
   char *callers;
@@ -28,11 +29,6 @@ typedef struct
   gboolean json;
   gboolean no_pager;
   SondeProfileStyle style;
-  gint64 pid;
-  gint64 tid;
-  char *comm;
-  double from_s; /* seconds since the capture began */
-  double to_s;
 } ReportOptions;
 
 static void
@@ -40,14 +36,13 @@ report_options_clear (ReportOptions *options)
 {
   g_free (options->callers);
   g_free (options->by);
-  g_free (options->comm);
+  sonde_sample_filter_clear (&options->report.filter);
+  sonde_folding_clear (&options->report.folding);
   g_free (options->debuginfod);
   g_free (options->debug_directory);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ReportOptions, report_options_clear)
-
-static const char *const groups[] = { "process", "thread", "module", "function", "line", NULL };
 
 /* FILE; NULL, having complained. */
 static const char *
@@ -59,13 +54,13 @@ parse (int argc, char **argv, ReportOptions *options)
     { "callers", 0, 0, G_OPTION_ARG_STRING, &options->callers, "Only FUNCTION and its callers",
       "FUNCTION" },
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &options->flat, "Functions by their own share", NULL },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->by, "process, thread, module, function or line",
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options->by,
+      "command (the default), unit, container, process, thread, none; module, function, line",
       "GROUP" },
-    { "pid", 'p', 0, G_OPTION_ARG_INT64, &options->pid, "Only this process", "PID" },
-    { "tid", 't', 0, G_OPTION_ARG_INT64, &options->tid, "Only this thread", "TID" },
-    { "comm", 'c', 0, G_OPTION_ARG_STRING, &options->comm, "Only processes of this name", "NAME" },
-    { "from", 0, 0, G_OPTION_ARG_DOUBLE, &options->from_s, "Only samples from then on", "SECONDS" },
-    { "to", 0, 0, G_OPTION_ARG_DOUBLE, &options->to_s, "Only samples before", "SECONDS" },
+    SONDE_SAMPLE_FILTER_OPTIONS (&options->report.filter, "unit"),
+    SONDE_FOLDING_OPTIONS (&options->report.folding),
+    { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options->style.full_names, "",
+      NULL },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
     { "max-depth", 0, 0, G_OPTION_ARG_INT, &options->style.max_depth, "Show at most N frames (512)",
@@ -84,51 +79,28 @@ parse (int argc, char **argv, ReportOptions *options)
   };
   const char *path = sonde_cli_parse_file (
       argc, argv, "Shows the heaviest call tree of a capture. FILE may be - (standard input).",
-      "Example:\n  sondectl report --flat slow.syscap", entries);
-  int n_views;
+      SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl report --flat slow.syscap", entries);
+  int by = SONDE_BY_COMMAND;
 
   if (path == NULL)
     return NULL;
-  n_views = options->bottom_up + options->flat + (options->callers != NULL) + (options->by != NULL);
-  if (n_views > 1)
-    sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by at a time");
-  else if (options->by != NULL && sonde_choice_find_or_complain ("--by", options->by, groups) < 0)
+  if (options->by != NULL)
+    by = sonde_choice_find_or_complain ("--by", options->by, sonde_by_words);
+  if (by < 0 || !sonde_profile_style_check (&options->style)
+      || !sonde_sample_filter_check (&options->report.filter)
+      || !sonde_folding_check (&options->report.folding,
+                               options->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
     return NULL;
-  else if (!sonde_profile_style_check (&options->style))
-    return NULL;
-  else if (!(options->from_s >= 0 && options->to_s > options->from_s))
-    sonde_cli_complain ("--from and --to are seconds since the capture began, --from the smaller");
-  else
-    return path;
-  return NULL;
-}
-
-/* Times that the clock cannot show are as good as the first and the last one. */
-static gint64
-add_seconds (gint64 start_ns, double seconds)
-{
-  gint64 sum_ns;
-
-  if (seconds >= (double) G_MAXINT64 / 1e9
-      || __builtin_add_overflow (start_ns, (gint64) (seconds * 1e9), &sum_ns))
-    return G_MAXINT64;
-  return sum_ns;
-}
-
-static SondeReport *
-new_report (const ReportOptions *options, const SondeCaptureFile *file)
-{
-  gint64 start_ns = sonde_capture_file_header (file)->time_ns;
-  SondeReportFilter filter = SONDE_REPORT_FILTER_INIT;
-
-  filter.pid = options->pid;
-  filter.tid = options->tid;
-  filter.comm = options->comm;
-  if (options->from_s > 0)
-    filter.from_ns = add_seconds (start_ns, options->from_s);
-  if (isfinite (options->to_s))
-    filter.to_ns = add_seconds (start_ns, options->to_s);
-  return sonde_report_new (&filter);
+  options->report.by = (SondeBy) by;
+  if (options->bottom_up + options->flat + (options->callers != NULL) > 1
+      || (sonde_by_is_of_functions (options->report.by)
+          && (options->bottom_up || options->callers != NULL)))
+    {
+      sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by with module, "
+                          "function or line at a time");
+      return NULL;
+    }
+  return path;
 }
 
 /* A break in the capture is told, and what came before it is shown all the same. */
@@ -160,21 +132,32 @@ new_view (const SondeReport *report, const ReportOptions *options)
     return sonde_profile_view_bottom_up (profile);
   if (options->callers != NULL)
     return sonde_profile_view_callers (profile, options->callers);
-  if (g_strcmp0 (options->by, "process") == 0)
-    return sonde_profile_view_by_process (profile);
-  if (g_strcmp0 (options->by, "thread") == 0)
-    return sonde_report_by_thread (report);
-  if (g_strcmp0 (options->by, "line") == 0)
-    return sonde_profile_view_by_line (profile);
-  if (g_strcmp0 (options->by, "module") == 0)
-    return sonde_profile_view_by_module (profile);
-  return NULL;
+  return sonde_by_is_of_functions (options->report.by) || (options->flat && options->by != NULL)
+             ? sonde_profile_view_by (profile, options->report.by)
+             : NULL;
+}
+
+/* Lines of the head that are wider than the terminal. */
+static void
+fit_lines (GString *text, const SondeProfileStyle *style)
+{
+  g_auto (GStrv) lines = g_strsplit (text->str, "\n", -1);
+
+  if (style->width == 0)
+    return;
+  g_string_truncate (text, 0);
+  for (guint i = 0; lines[i] != NULL; i++)
+    {
+      g_autofree char *fit = sonde_short_name_fit (lines[i], style->width, style->utf8);
+
+      g_string_append_printf (text, "%s%s", i > 0 ? "\n" : "", fit);
+    }
 }
 
 static gboolean
 print_report (const SondeReport *report, const ReportOptions *options)
 {
-  gboolean as_rows = options->flat || options->by != NULL;
+  gboolean as_rows = options->flat || sonde_by_is_of_functions (options->report.by);
   g_autoptr (SondeProfile) view = new_view (report, options);
   const SondeProfile *shown = view != NULL ? view : report->profile;
   g_autoptr (GString) out = NULL;
@@ -194,6 +177,7 @@ print_report (const SondeReport *report, const ReportOptions *options)
     }
   out = g_string_new (NULL);
   sonde_report_append_header (out, report);
+  fit_lines (out, &options->style);
   if (sonde_profile_total (shown) == 0)
     g_string_append (out, "\nNo samples.\n");
   else if (as_rows)
@@ -206,7 +190,7 @@ print_report (const SondeReport *report, const ReportOptions *options)
 int
 sonde_cmd_report (int argc, char **argv)
 {
-  g_auto (ReportOptions) options = { .pid = -1, .tid = -1, .to_s = INFINITY };
+  g_auto (ReportOptions) options = { .report.filter = SONDE_SAMPLE_FILTER_INIT };
   g_autoptr (SondeCaptureFile) file = NULL;
   g_autoptr (SondeReport) report = NULL;
   g_autoptr (GError) error = NULL;
@@ -227,8 +211,8 @@ sonde_cmd_report (int argc, char **argv)
   cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   options.symbols.cache_folder = cache_folder;
   options.symbols.debug_directory = options.debug_directory;
-  options.symbols.lines |= g_strcmp0 (options.by, "line") == 0;
-  report = new_report (&options, file);
+  options.symbols.lines |= options.report.by == SONDE_BY_LINE;
+  report = sonde_report_new (&options.report, sonde_capture_file_header (file)->time_ns);
   is_whole = read_capture (file, report, &options.symbols);
   if (options.verbose)
     {

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,14 @@ sonde_pager_wants_colours (void)
 
   return isatty (STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0')
          && g_strcmp0 (g_getenv ("TERM"), "dumb") != 0;
+}
+
+guint
+sonde_pager_n_columns (void)
+{
+  struct winsize size;
+
+  return isatty (STDOUT_FILENO) && ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 /* NULL: none. */

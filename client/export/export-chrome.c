@@ -311,6 +311,22 @@ write_metadata (ChromeTrace *self, const char *name, gint32 pid, const char *key
   end_event (self);
 }
 
+static void
+name_thread (ChromeTrace *self, const SliceThread *thread)
+{
+  const SondeCaptureModel *model = self->source->model;
+  const char *name = sonde_capture_model_own_thread_name (model, thread->pid, thread->tid);
+  GString *out;
+
+  if (name == NULL)
+    return;
+  out = begin_event (self, "M", thread->pid, thread->tid, 0);
+  g_string_append (out, ",\"name\":\"thread_name\",\"args\":{\"name\":");
+  sonde_json_append_escaped (out, name);
+  g_string_append_c (out, '}');
+  end_event (self);
+}
+
 gboolean
 sonde_export_chrome (SondeExportSource *source,
                      SondeUnit unit,
@@ -357,6 +373,7 @@ sonde_export_chrome (SondeExportSource *source,
     {
       SliceThread *thread = g_ptr_array_index (threads, i);
 
+      name_thread (&trace, thread);
       end_slices (&trace, thread, 0, end_of (&trace, thread));
     }
   sonde_export_output_printf (output, "],\n\"stackFrames\":{");

@@ -16,6 +16,7 @@
 #define CATEGORY_USER   1
 #define CATEGORY_KERNEL 2
 #define NS_PER_MS       1e6
+#define MAX_THREADS     200
 
 /* Of a sample, or of an allocation. */
 typedef struct
@@ -39,7 +40,8 @@ typedef struct
   gint32 pid;
   gint32 tid;
   guint process;    /* number of its process when it was seen last, G_MAXUINT if there is none */
-  const char *comm; /* of that process; may be invalid UTF-8 */
+  const char *comm; /* of that process; may be invalid UTF-8, as */
+  const char *name; /* its own */
   SondeCallTree *stacks; /* ids are numbers of functions */
   GArray *samples;       /* FirefoxMoment, by time */
   GArray *allocations;   /* FirefoxMoment, by time */
@@ -219,6 +221,69 @@ compare_threads (gconstpointer a, gconstpointer b)
   return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
+static int
+compare_weights (gconstpointer a, gconstpointer b)
+{
+  const FirefoxThread *x = *(const FirefoxThread *const *) a;
+  const FirefoxThread *y = *(const FirefoxThread *const *) b;
+  guint left = x->samples->len + x->allocations->len;
+  guint right = y->samples->len + y->allocations->len;
+
+  return left != right ? (left > right ? -1 : 1) : compare_threads (a, b);
+}
+
+static void
+append_moments (GArray *sum, const GArray *moments, const guint32 *nodes)
+{
+  for (guint i = 0; i < moments->len; i++)
+    {
+      FirefoxMoment moment = g_array_index (moments, FirefoxMoment, i);
+
+      moment.stack = nodes[moment.stack];
+      g_array_append_val (sum, moment);
+    }
+}
+
+/* Adds to @sum all that @thread has. */
+static void
+merge_thread (FirefoxThread *sum, const FirefoxThread *thread)
+{
+  guint32 n_nodes = sonde_call_tree_n_nodes (thread->stacks);
+  g_autofree guint32 *nodes = g_new0 (guint32, n_nodes);
+
+  for (guint32 i = 1; i < n_nodes; i++)
+    {
+      const SondeCallNode *node = sonde_call_tree_node (thread->stacks, i);
+
+      nodes[i] = sonde_call_tree_ensure_child (sum->stacks, nodes[node->parent], node->id);
+    }
+  append_moments (sum->samples, thread->samples, nodes);
+  append_moments (sum->allocations, thread->allocations, nodes);
+  g_array_append_vals (sum->marks, thread->marks->data, thread->marks->len);
+}
+
+/* The viewer draws a lane for each thread: of more than it can show the lightest are one. */
+static void
+merge_lightest (Document *self)
+{
+  guint n = self->threads->len;
+  g_autofree char *count = NULL;
+  g_autofree char *name = NULL;
+  FirefoxThread *rest;
+
+  if (n <= MAX_THREADS)
+    return;
+  g_ptr_array_sort (self->threads, compare_weights);
+  rest = g_ptr_array_index (self->threads, MAX_THREADS - 1);
+  for (guint i = MAX_THREADS; i < n; i++)
+    merge_thread (rest, g_ptr_array_index (self->threads, i));
+  g_ptr_array_set_size (self->threads, MAX_THREADS);
+  count = sonde_text_count (n - MAX_THREADS + 1);
+  name = g_strdup_printf ("[%s more threads]", count);
+  rest->pid = rest->tid = -1;
+  rest->comm = rest->name = sonde_text_pool_add (self->texts, name, G_MAXUINT16);
+}
+
 /* Walks what the capture tells of each thread, in the order of time. */
 static gboolean
 read_threads (Document *self, GError **error)
@@ -247,8 +312,18 @@ read_threads (Document *self, GError **error)
       else if (thread->process == G_MAXUINT)
         thread->comm = "?";
       else
-        thread->comm = sonde_capture_model_process (self->source->model, thread->process)->comm;
+        {
+          const SondeModelProcess *process
+              = sonde_capture_model_process (self->source->model, thread->process);
+
+          thread->comm = process->comm;
+          thread->name
+              = sonde_capture_model_thread_name (self->source->model, process, thread->tid);
+        }
+      if (thread->name == NULL)
+        thread->name = thread->comm;
     }
+  merge_lightest (self);
   g_ptr_array_sort (self->threads, compare_threads);
   for (guint i = 0; i < self->threads->len; i++)
     {
@@ -671,7 +746,7 @@ write_thread (const Document *self, const FirefoxThread *thread)
   g_string_append (out, "\n{\"processType\":\"default\",\"processName\":");
   sonde_json_append_escaped (out, thread->comm);
   g_string_append (out, ",\"name\":");
-  sonde_json_append_escaped (out, thread->comm);
+  sonde_json_append_escaped (out, thread->name);
   g_string_append_printf (out,
                           ",\"pid\":\"%d\",\"tid\":%d,\"isMainThread\":%s,"
                           "\"processStartupTime\":0,\"processShutdownTime\":null,"

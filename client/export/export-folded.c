@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Folded stacks: a line for each stack, "COMM-PID;OUTERMOST;…;LEAF WEIGHT", as FlameGraph's tools
- * read them. Source: github.com/brendangregg/FlameGraph, "Fold stacks" */
+/* Folded stacks: a line for each stack, "COMM-PID;OUTERMOST;…;LEAF WEIGHT", of several
+ * processes "COMM", as FlameGraph's tools read them. Source: github.com/brendangregg/FlameGraph,
+ * "Fold stacks" */
 #include "client/export/export.h"
 
 #include "client/base/text.h"
@@ -27,7 +28,8 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
   g_autofree char *comm = sonde_text_escape (self->process->comm, -1);
 
   append_name (out, comm);
-  g_string_append_printf (out, "-%d", self->process->pid);
+  if (self->process->pid >= 0)
+    g_string_append_printf (out, "-%d", self->process->pid);
   for (gsize i = 0; i < n_ids; i++)
     {
       g_string_append_c (out, ';');

@@ -20,6 +20,7 @@
 #define PROCESS_TRACKS (G_GUINT64_CONSTANT (1) << 40)
 #define COUNTER_TRACKS (G_GUINT64_CONSTANT (2) << 40)
 #define MARK_TRACKS    (G_GUINT64_CONSTANT (3) << 40)
+#define THREAD_TRACKS  (G_GUINT64_CONSTANT (4) << 40)
 
 enum
 {
@@ -38,6 +39,7 @@ typedef struct
   gboolean *is_function_told; /* by function */
   GHashTable *modules;        /* name → number of its mapping */
   GHashTable *counters;       /* pid << 32 | counter, in boxes: whose track is told */
+  GHashTable *threads;        /* set of tids whose name is told */
   guint64 n_marks;
 } PerfettoTrace;
 
@@ -171,6 +173,47 @@ tell_stack (PerfettoTrace *self, const SondeExportStack *stack)
 
 /* --- events --- */
 
+static guint64
+process_track (gint32 pid)
+{
+  return PROCESS_TRACKS + (guint32) MAX (pid, 0);
+}
+
+static void
+write_track (PerfettoTrace *self, Sonde__Perfetto__TrackDescriptor *track, guint64 uuid)
+{
+  Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
+
+  track->has_uuid = TRUE;
+  track->uuid = uuid;
+  packet.track_descriptor = track;
+  write_packet (self, &packet);
+}
+
+/* Threads that have a name of their own; the first one of a process has the process's. */
+static void
+tell_thread (PerfettoTrace *self, const SondeExportStack *sample)
+{
+  const SondeCaptureModel *model = self->source->model;
+  const SondeModelProcess *process = sonde_capture_model_process (model, sample->process);
+  const char *name = sonde_capture_model_thread_name (model, process, sample->tid);
+  g_autofree char *shown = NULL;
+  Sonde__Perfetto__ThreadDescriptor descriptor = SONDE__PERFETTO__THREAD_DESCRIPTOR__INIT;
+  Sonde__Perfetto__TrackDescriptor track = SONDE__PERFETTO__TRACK_DESCRIPTOR__INIT;
+
+  if (name == process->comm || !g_hash_table_add (self->threads, GINT_TO_POINTER (sample->tid)))
+    return;
+  shown = sonde_text_escape (name, -1);
+  descriptor.has_pid = descriptor.has_tid = TRUE;
+  descriptor.pid = sample->pid;
+  descriptor.tid = sample->tid;
+  descriptor.thread_name = shown;
+  track.thread = &descriptor;
+  track.has_parent_uuid = TRUE;
+  track.parent_uuid = process_track (sample->pid);
+  write_track (self, &track, THREAD_TRACKS + (guint32) sample->tid);
+}
+
 static void
 write_sample (const SondeExportStack *sample, gpointer user_data)
 {
@@ -178,6 +221,7 @@ write_sample (const SondeExportStack *sample, gpointer user_data)
   Sonde__Perfetto__PerfSample message = SONDE__PERFETTO__PERF_SAMPLE__INIT;
   Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
 
+  tell_thread (self, sample);
   message.has_pid = message.has_tid = message.has_callstack_iid = TRUE;
   message.pid = (guint32) sample->pid;
   message.tid = (guint32) sample->tid;
@@ -198,23 +242,6 @@ write_event (
   event->track_uuid = track;
   set_time (&packet, ns);
   packet.track_event = event;
-  write_packet (self, &packet);
-}
-
-static guint64
-process_track (gint32 pid)
-{
-  return PROCESS_TRACKS + (guint32) MAX (pid, 0);
-}
-
-static void
-write_track (PerfettoTrace *self, Sonde__Perfetto__TrackDescriptor *track, guint64 uuid)
-{
-  Sonde__Perfetto__TracePacket packet = SONDE__PERFETTO__TRACE_PACKET__INIT;
-
-  track->has_uuid = TRUE;
-  track->uuid = uuid;
-  packet.track_descriptor = track;
   write_packet (self, &packet);
 }
 
@@ -359,6 +386,7 @@ sonde_export_perfetto (SondeExportSource *source,
   g_autoptr (SondeCallTree) stacks
       = sonde_call_tree_new (sonde_capture_model_budget (source->model));
   g_autoptr (GHashTable) modules = g_hash_table_new (sonde_text_hash, g_str_equal);
+  g_autoptr (GHashTable) threads = g_hash_table_new (NULL, NULL);
   g_autoptr (GHashTable) counters
       = g_hash_table_new_full (sonde_hash_number, g_int64_equal, g_free, NULL);
   g_autofree gboolean *is_function_told = g_new0 (gboolean, source->n_functions);
@@ -368,6 +396,7 @@ sonde_export_perfetto (SondeExportSource *source,
                           .stacks = stacks,
                           .is_function_told = is_function_told,
                           .modules = modules,
+                          .threads = threads,
                           .counters = counters };
   const SondeCaptureModel *model;
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* speedscope's own format: for each process a profile of its samples, of what it
+/* speedscope's own format: for each group of processes a profile of its samples, of what it
  * allocated, or of its calls.
  * Source: www.speedscope.app/file-format-schema.json */
 #include "client/export/export.h"
 
 #include "client/base/json.h"
 #include "config.h"
+
+#define MAX_PROFILES 50 /* of which one is chosen from a list; the lightest are one together */
 
 typedef struct
 {
@@ -58,8 +60,8 @@ write_process (SpeedscopeWriter *self,
                gboolean is_first)
 {
   SondeExportOutput *output = self->output;
-  g_autofree char *name = g_strdup_printf ("%s (%d)%s", process->process.comm, process->process.pid,
-                                           views[unit].suffix);
+  g_autofree char *label = sonde_profile_process_dup_label (process);
+  g_autofree char *name = g_strconcat (label, views[unit].suffix, NULL);
   GString *out = output->text;
 
   g_array_set_size (self->weights, 0);
@@ -108,7 +110,10 @@ sonde_export_speedscope (SondeExportSource *source,
   g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
   SpeedscopeWriter receiver = { output, source->n_functions, FALSE, weights };
   gboolean is_first = TRUE;
+  guint n_units = 0;
 
+  for (gsize i = 0; i < G_N_ELEMENTS (units); i++)
+    n_units += sonde_export_source_count (source, units[i]) > 0;
   sonde_export_output_printf (output,
                               "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
                               "\"exporter\":\"sondectl " SONDE_VERSION "\",\n\"profiles\":[");
@@ -121,6 +126,7 @@ sonde_export_speedscope (SondeExportSource *source,
       profile = sonde_export_source_dup_profile (source, units[i], error);
       if (profile == NULL)
         return FALSE;
+      sonde_profile_limit (profile, MAX_PROFILES / n_units);
       for (guint k = 0; k < sonde_profile_n_processes (profile); k++)
         {
           write_process (&receiver, sonde_profile_process (profile, k), units[i], is_first);

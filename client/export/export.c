@@ -50,6 +50,7 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
   if (file == NULL)
     return FALSE;
   self->start_ns = sonde_capture_file_header (file)->time_ns;
+  sonde_sample_filter_range (&self->options.filter, self->start_ns, &self->from_ns, &self->to_ns);
   sonde_capture_file_show (file, self->progress);
   self->n_may_be_told = SONDE_HEAP_LOG_FREE_MADE;
   self->has_more = FALSE;
@@ -75,8 +76,15 @@ read_into (SondeExportSource *self, SondeCaptureModel *model, GError **error)
 }
 
 static SondeExportSource *
-new_source (const char *path, SondeProgress *progress, GError **error)
+new_source (const char *path,
+            const SondeReportOptions *options,
+            SondeProgress *progress,
+            GError **error)
 {
+  static const SondeReportOptions all
+      = { .filter = SONDE_SAMPLE_FILTER_INIT,
+          .by = SONDE_BY_PROCESS,
+          .folding = { .recursion = SONDE_RECURSION_NONE, .shows_internals = TRUE } };
   SondeExportSource *self;
 
   if (!g_file_test (path, G_FILE_TEST_IS_REGULAR) && g_file_test (path, G_FILE_TEST_EXISTS))
@@ -87,16 +95,20 @@ new_source (const char *path, SondeProgress *progress, GError **error)
     }
   self = g_new0 (SondeExportSource, 1);
   self->path = g_strdup (path);
+  self->options = options != NULL ? *options : all;
   self->progress = progress;
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   return self;
 }
 
 SondeExportSource *
-sonde_export_source_new (const char *path, SondeProgress *progress, GError **error)
+sonde_export_source_new (const char *path,
+                         const SondeReportOptions *options,
+                         SondeProgress *progress,
+                         GError **error)
 {
   static const SondeModelFuncs funcs = { .sample = ignore_sample, .allocation = count_allocation };
-  g_autoptr (SondeExportSource) self = new_source (path, progress, error);
+  g_autoptr (SondeExportSource) self = new_source (path, options, progress, error);
 
   if (self == NULL)
     return NULL;
@@ -203,6 +215,14 @@ name_stack (SondeExportSource *self, SondeExportStack *stack)
   return stack->process < sonde_capture_model_n_processes (self->model);
 }
 
+static gboolean
+is_wanted (const SondeExportSource *self, guint process, gint32 tid, gint64 time_ns)
+{
+  return time_ns >= self->from_ns && time_ns < self->to_ns
+         && sonde_sample_filter_matches (&self->options.filter, self->model,
+                                         sonde_capture_model_process (self->reading, process), tid);
+}
+
 static void
 take_sample (const SondeModelSample *sample, gpointer user_data)
 {
@@ -216,7 +236,8 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
     .n_frames = sample->n_locations,
   };
 
-  if (self->funcs.sample != NULL && name_stack (self, &stack))
+  if (self->funcs.sample != NULL && is_wanted (self, sample->process, sample->tid, sample->time_ns)
+      && name_stack (self, &stack))
     self->funcs.sample (&stack, self->user_data);
 }
 
@@ -235,6 +256,7 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
   };
 
   if (self->funcs.allocation != NULL && allocation->size_bytes > 0
+      && is_wanted (self, allocation->process, allocation->tid, allocation->time_ns)
       && may_tell (self, stack.n_frames) && name_stack (self, &stack))
     self->funcs.allocation (&stack, self->user_data);
 }
@@ -295,7 +317,9 @@ read_heap (SondeExportSource *self,
   if (file == NULL)
     return NULL;
   self->start_ns = sonde_capture_file_header (file)->time_ns;
-  options.filter.pid = self->pid;
+  options.filter = self->options.filter;
+  options.by = self->options.by;
+  options.folding = self->options.folding;
   options.block = block;
   options.user_data = user_data;
   heap = sonde_heap_new (&options, self->start_ns);
@@ -311,16 +335,15 @@ read_heap (SondeExportSource *self,
 
 static SondeExportSource *
 new_heap_source (const char *path,
-                 gint64 pid,
+                 const SondeReportOptions *options,
                  const SondeSymbolOptions *symbols,
                  SondeProgress *progress,
                  GError **error)
 {
-  g_autoptr (SondeExportSource) self = new_source (path, progress, error);
+  g_autoptr (SondeExportSource) self = new_source (path, options, progress, error);
 
   if (self == NULL)
     return NULL;
-  self->pid = pid;
   self->heap = read_heap (self, NULL, NULL, G_MAXUINT64, error);
   if (self->heap == NULL)
     return NULL;
@@ -336,20 +359,26 @@ new_heap_source (const char *path,
 }
 
 SondeExportSource *
-sonde_export_source_new_heap (const char *path, gint64 pid, SondeProgress *progress, GError **error)
+sonde_export_source_new_heap (const char *path,
+                              const SondeReportOptions *options,
+                              SondeProgress *progress,
+                              GError **error)
 {
   g_autofree char *cache_folder
       = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
   const SondeSymbolOptions symbols
       = { .inlines = TRUE, .lines = TRUE, .cache_folder = cache_folder };
 
-  return new_heap_source (path, pid, &symbols, progress, error);
+  return new_heap_source (path, options, &symbols, progress, error);
 }
 
 SondeExportSource *
-sonde_export_source_new_sums (const char *path, SondeProgress *progress, GError **error)
+sonde_export_source_new_sums (const char *path,
+                              const SondeReportOptions *options,
+                              SondeProgress *progress,
+                              GError **error)
 {
-  return new_heap_source (path, -1, NULL, progress, error);
+  return new_heap_source (path, options, NULL, progress, error);
 }
 
 /* Of a file that has grown since, what was there: stacks are numbered in the order of time. */
@@ -370,9 +399,12 @@ sonde_export_source_run_heap (SondeExportSource *self,
 /* --- calls --- */
 
 SondeExportSource *
-sonde_export_source_new_calls (const char *path, SondeProgress *progress, GError **error)
+sonde_export_source_new_calls (const char *path,
+                               const SondeReportOptions *options,
+                               SondeProgress *progress,
+                               GError **error)
 {
-  g_autoptr (SondeExportSource) self = new_source (path, progress, error);
+  g_autoptr (SondeExportSource) self = new_source (path, options, progress, error);
   g_autoptr (SondeCaptureFile) file = self != NULL ? sonde_capture_file_open (path, error) : NULL;
   const SondeFrame *frame;
 
@@ -392,12 +424,21 @@ sonde_export_source_new_calls (const char *path, SondeProgress *progress, GError
   return g_steal_pointer (&self);
 }
 
+static SondeProfile *
+new_profile (const SondeExportSource *self, SondeUnit unit)
+{
+  SondeProfile *profile = sonde_profile_new (unit, self->resolver);
+
+  sonde_profile_group (profile, sonde_grouping_new (self->options.by, self->model));
+  return profile;
+}
+
 /* A path's frames are those above it, so a tree is made of each program's. */
 static SondeProfile *
 dup_calls (const SondeExportSource *self, SondeUnit unit)
 {
   const GArray *nodes = self->calls->nodes;
-  SondeProfile *profile = sonde_profile_new (unit, self->resolver);
+  SondeProfile *profile = new_profile (self, unit);
   g_autofree guint32 *places = g_new0 (guint32, nodes->len); /* in the tree at hand */
   guint end;
 
@@ -425,7 +466,7 @@ dup_calls (const SondeExportSource *self, SondeUnit unit)
           g_array_index (weights, guint64, places[end]) += weight;
         }
       sonde_profile_add_process (
-          profile, &process,
+          profile, &process, SONDE_TID_ALL,
           sonde_call_tree_reweigh (tree, (const guint64 *) (void *) weights->data, weights->len),
           NULL);
     }
@@ -445,10 +486,13 @@ static void
 add_stack (const SondeExportStack *stack, gpointer user_data)
 {
   Sums *self = user_data;
+  const SondeModelSample sample = { .process = stack->process,
+                                    .tid = stack->tid,
+                                    .locations = stack->functions,
+                                    .n_locations = stack->n_frames };
 
-  sonde_call_tree_add (sonde_samples_ensure_tree (&self->samples, stack->process), stack->functions,
-                       stack->n_frames,
-                       self->unit == SONDE_UNIT_BYTES ? (guint64) stack->size_bytes : 1);
+  sonde_samples_add (&self->samples, &sample,
+                     self->unit == SONDE_UNIT_BYTES ? (guint64) stack->size_bytes : 1);
 }
 
 SondeProfile *
@@ -467,15 +511,22 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   if (self->heap != NULL)
     return sonde_heap_dup_profile (self->heap, SONDE_HEAP_ALLOCATED, unit);
   sonde_samples_init (&sums.samples, budget, FALSE);
+  sums.samples.by_thread = self->options.by == SONDE_BY_THREAD;
   if (sonde_export_source_run (self, &funcs, &sums, error))
     {
       budget->left[SONDE_LIMIT_NODES] = n_nodes; /* the next one comes when this one is gone */
-      profile = sonde_profile_new (unit, self->resolver);
+      profile = new_profile (self, unit);
       for (guint i = 0; i < sums.samples.trees->len; i++)
         if (g_ptr_array_index (sums.samples.trees, i) != NULL)
-          sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
-                                     g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)),
-                                     NULL);
+          {
+            gint32 tid;
+            guint process = sonde_samples_process_of (&sums.samples, i, &tid);
+
+            sonde_profile_add_process (
+                profile, sonde_capture_model_process (self->model, process), tid,
+                g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)), NULL);
+          }
+      sonde_profile_fold (profile, &self->options.folding);
       sonde_profile_sort (profile);
     }
   sonde_samples_clear (&sums.samples);

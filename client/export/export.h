@@ -10,7 +10,7 @@
 #include "client/heap/heap.h"
 #include "client/model/capture-model.h"
 #include "client/names/symbol-resolver.h"
-#include "client/report/profile.h"
+#include "client/report/report.h"
 
 /**
  * SECTION: export
@@ -52,8 +52,10 @@ typedef struct
 {
   SondeProgress *progress; /* NULL: none */
   char *path;
-  gint64 start_ns;          /* when the capture was begun: CLOCK_MONOTONIC */
-  gint64 pid;               /* of a heap: -1: all */
+  gint64 start_ns;            /* when the capture was begun: CLOCK_MONOTONIC */
+  SondeReportOptions options; /* texts are the caller's */
+  gint64 from_ns;             /* CLOCK_MONOTONIC: samples before and from then on are not told */
+  gint64 to_ns;
   GError *fault;            /* why the capture ends early, or NULL: what came before is there */
   SondeHeap *heap;          /* whose model and resolver these are; NULL: they are our own */
   SondeCalls *calls;        /* the same, of whoever shows the calls of functions */
@@ -74,22 +76,33 @@ typedef struct
   gboolean has_more;     /* than these */
 } SondeExportSource;
 
-/* Reads the whole capture @path once, which must be a file. NULL with @error if it is none.
- * @progress: (nullable) (transfer none): outlives all readings */
-SondeExportSource *
-sonde_export_source_new (const char *path, SondeProgress *progress, GError **error);
-/* The same, for what shows the heap of the process @pid, or of all if that is -1, over time: read
- * in order of time, with inlined functions and lines. */
+/**
+ * sonde_export_source_new:
+ * @options: (nullable): copied, but for texts; NULL: all there is, each process by itself
+ * @progress: (nullable) (transfer none): outlives all readings
+ *
+ * Reads the whole capture @path once, which must be a file. NULL with @error if it is none.
+ */
+SondeExportSource *sonde_export_source_new (const char *path,
+                                            const SondeReportOptions *options,
+                                            SondeProgress *progress,
+                                            GError **error);
+/* The same, for what shows the heap over time: read in order of time, with inlined functions and
+ * lines. */
 SondeExportSource *sonde_export_source_new_heap (const char *path,
-                                                 gint64 pid,
+                                                 const SondeReportOptions *options,
                                                  SondeProgress *progress,
                                                  GError **error);
 /* The same of sums, for what shows a call tree of them. */
-SondeExportSource *
-sonde_export_source_new_sums (const char *path, SondeProgress *progress, GError **error);
+SondeExportSource *sonde_export_source_new_sums (const char *path,
+                                                 const SondeReportOptions *options,
+                                                 SondeProgress *progress,
+                                                 GError **error);
 /* Of calls of functions, of which there is nothing but their sums: read once, by nobody else. */
-SondeExportSource *
-sonde_export_source_new_calls (const char *path, SondeProgress *progress, GError **error);
+SondeExportSource *sonde_export_source_new_calls (const char *path,
+                                                  const SondeReportOptions *options,
+                                                  SondeProgress *progress,
+                                                  GError **error);
 void sonde_export_source_free (SondeExportSource *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeExportSource, sonde_export_source_free)
 

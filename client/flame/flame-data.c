@@ -104,8 +104,8 @@ sort_samples (Packer *self, const SondeFlameGraph *graph)
   for (guint i = 0; i < self->n_keys; i++)
     {
       const SondeSamplePlace *sample = &g_array_index (places, SondeSamplePlace, i);
-      guint process = sonde_samples_thread (&self->log->samples, sample->thread)->process;
-      guint64 node = sonde_flame_graph_locate (graph, process, sample->node);
+      guint tree = sonde_samples_tree_of (&self->log->samples, sample->thread);
+      guint64 node = sonde_flame_graph_locate (graph, tree, sample->node);
 
       self->keys[i] = (guint64) sample->thread << (BUCKET_BITS + NODE_BITS) | node << BUCKET_BITS
                       | since_first (self, sample->time_ns) / self->bucket_ns;
@@ -119,15 +119,16 @@ find_heaviest (const SondeSampleLog *log)
   const SondeCaptureModel *model = log->model;
   guint heaviest = 0;
   guint64 most = 0;
+  gint32 tid;
 
-  for (guint i = 0; i < sonde_capture_model_n_processes (model); i++)
+  for (guint i = 0; i < log->samples.trees->len; i++)
     {
       const SondeCallTree *tree = sonde_samples_tree (&log->samples, i);
 
       if (tree != NULL && sonde_call_tree_node (tree, 0)->total > most)
         {
           most = sonde_call_tree_node (tree, 0)->total;
-          heaviest = i;
+          heaviest = sonde_samples_process_of (&log->samples, i, &tid);
         }
     }
   return sonde_capture_model_process (model, heaviest);
@@ -187,8 +188,14 @@ append_threads (GByteArray *out, const SondeSampleLog *log)
   sonde_flame_data_append_number (out, log->samples.threads->len);
   for (guint i = 0; i < log->samples.threads->len; i++)
     {
-      sonde_flame_data_append_number (out, sonde_samples_thread (&log->samples, i)->process);
-      sonde_flame_data_append_signed (out, sonde_samples_thread (&log->samples, i)->tid);
+      const SondeSampleThread *thread = sonde_samples_thread (&log->samples, i);
+      const SondeModelProcess *process = sonde_capture_model_process (model, thread->process);
+      const char *name = sonde_capture_model_thread_name (model, process, thread->tid);
+      g_autofree char *shown = sonde_text_escape (name != process->comm ? name : "", -1);
+
+      sonde_flame_data_append_number (out, thread->process);
+      sonde_flame_data_append_signed (out, thread->tid);
+      sonde_flame_data_append_text (out, shown);
     }
 }
 
@@ -455,6 +462,8 @@ append_nodes (GByteArray *out, const SondeFlameGraph *graph, gboolean is_compare
 
       sonde_flame_data_append_number (out, function->kind);
       sonde_flame_data_append_text (out, function->name);
+      sonde_flame_data_append_text (
+          out, g_str_equal (function->shown, function->name) ? "" : function->shown);
       sonde_flame_data_append_text (out, function->module);
       sonde_flame_data_append_text (out, function->source);
     }

@@ -15,11 +15,12 @@
  * - texts: title, subject, event, start (ISO 8601), losses, title of what it is compared with ("":
  * nothing); what a weight is: "sample", "call", or "ns"
  * - duration, samples, samples compared with, threshold
- * - functions: how many; of each the kind, name, module, and source ("file:line", "" unknown)
+ * - functions: how many; of each the kind, name, what it is shown as ("": the same), module, and
+ * source ("file:line", "" unknown)
  * - nodes: how many; column of signed differences of the depth to the node before; column of
  * functions; where it is compared, column of samples of the other capture that end there
  * - processes: how many; of each the name, and the signed pid
- * - threads: how many; of each the process, and the signed tid
+ * - threads: how many; of each the process, the signed tid, and the name ("": its process's)
  * - lanes: width and number of the buckets; of each thread the number of points, and of each point
  * the difference of its bucket to the one before (from -1), and samples
  * - stacks: width and number of the buckets; how many (thread, node); columns of differences of the

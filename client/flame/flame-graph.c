@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/base/text.h"
+#include "client/names/short-name.h"
 
 #define N_LOGS 2
 
@@ -20,9 +21,10 @@ typedef struct SondeFlameDraft
 typedef struct
 {
   SondeFlameGraph *graph;
-  const SondeSymbolOptions *symbols;
+  const SondeFlameSource *source;
   GArray *source_weights; /* guint64, by function: samples at the line that is its source */
   GHashTable *by_name;    /* "KIND NAME\nMODULE" → number of a function */
+  GByteArray *fold_kinds; /* SondeFoldKind, by function */
   gboolean is_compared;
 } Builder;
 
@@ -36,6 +38,7 @@ function_free (gpointer data)
   g_free (function->name);
   g_free (function->module);
   g_free (function->source);
+  g_free (function->shown);
   g_free (function);
 }
 
@@ -45,6 +48,8 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   g_autofree char *key = g_strdup_printf ("%d %s\n%s", kind, name, module);
   GPtrArray *functions = self->graph->all;
   const guint64 no_weight = 0;
+  const SondeFunction of_fold = { name, module, "" };
+  guint8 fold_kind;
   SondeFlameFunction *function;
   gpointer found;
 
@@ -56,6 +61,8 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   function->source = g_strdup ("");
   function->kind = kind;
   g_array_append_val (self->source_weights, no_weight);
+  fold_kind = (guint8) (kind == SONDE_FLAME_USER ? sonde_fold_kind (&of_fold) : 0);
+  g_byte_array_append (self->fold_kinds, &fold_kind, 1);
   g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (functions->len));
   g_ptr_array_add (functions, function);
   return functions->len - 1;
@@ -68,9 +75,9 @@ dup_location_weights (const SondeSampleLog *log)
   const SondeCaptureModel *model = log->model;
   guint64 *weights = g_new0 (guint64, sonde_capture_model_n_locations (model));
 
-  for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
+  for (guint number = 0; number < log->samples.trees->len; number++)
     {
-      const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, number);
 
       for (guint32 i = 1; tree != NULL && i < sonde_call_tree_n_nodes (tree); i++)
         weights[sonde_call_tree_node (tree, i)->id] += sonde_call_tree_node (tree, i)->total;
@@ -120,12 +127,12 @@ look_up_names (Builder *self, const SondeSampleLog *log)
 {
   const SondeCaptureModel *model = log->model;
   g_autofree guint64 *weights = dup_location_weights (log);
-  SondeSymbolResolver *names = sonde_symbol_resolver_new (model, self->symbols);
+  SondeSymbolResolver *names = sonde_symbol_resolver_new (model, self->source->symbols);
 
   sonde_symbol_resolver_find_all (names);
-  for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
-    if (sonde_samples_tree (&log->samples, process) != NULL)
-      sonde_symbol_resolver_make_room (names, sonde_samples_tree (&log->samples, process));
+  for (guint i = 0; i < log->samples.trees->len; i++)
+    if (sonde_samples_tree (&log->samples, i) != NULL)
+      sonde_symbol_resolver_make_room (names, sonde_samples_tree (&log->samples, i));
   for (guint32 i = 0; i < sonde_capture_model_n_locations (model); i++)
     {
       gboolean in_kernel = sonde_capture_model_location (model, i)->in_kernel;
@@ -139,47 +146,119 @@ look_up_names (Builder *self, const SondeSampleLog *log)
   return names;
 }
 
-static guint32
-ensure_process (Builder *self, const SondeModelProcess *process)
+/* What a tree of the graph is of. */
+typedef struct
 {
-  g_autofree char *comm = sonde_text_escape (process->comm, -1);
-  g_autofree char *name = self->is_compared ? g_steal_pointer (&comm)
-                                            : g_strdup_printf ("%s (%d)", comm, process->pid);
+  SondeModelProcess process; /* its texts are the model's */
+  gint32 tid;
+  gboolean is_there; /* else there is no tree */
+} Task;
 
-  return sonde_call_tree_ensure_child (self->graph->tree, 0,
-                                       ensure_function (self, SONDE_FLAME_PROCESS, name, ""));
+/* What is the outermost frame of each tree: its group, as reports call it. (transfer full): NULL of
+ * what is not there */
+static GPtrArray *
+dup_labels (const Builder *self, const SondeCaptureModel *model, const GArray *tasks)
+{
+  GPtrArray *labels = g_ptr_array_new_with_free_func (g_free);
+  SondeGrouping *grouping = sonde_grouping_new (self->source->by, model);
+  g_autoptr (SondeProfile) groups = sonde_profile_new (SONDE_UNIT_SAMPLES, NULL);
+
+  sonde_profile_group (groups, grouping);
+  for (guint i = 0; i < tasks->len; i++)
+    {
+      const Task *task = &g_array_index (tasks, Task, i);
+
+      if (task->is_there)
+        sonde_profile_add_process (groups, &task->process, task->tid, sonde_call_tree_new (NULL),
+                                   NULL);
+    }
+  for (guint i = 0; i < tasks->len; i++)
+    {
+      const Task *task = &g_array_index (tasks, Task, i);
+      const SondeProfileProcess *group;
+
+      g_ptr_array_add (labels, NULL);
+      if (!task->is_there)
+        continue;
+      group = sonde_profile_process (groups,
+                                     sonde_grouping_find (grouping, &task->process, task->tid));
+      labels->pdata[i] = self->is_compared ? sonde_text_escape (group->process.comm, -1)
+                                           : sonde_profile_process_dup_label (group);
+    }
+  return labels;
 }
 
-/* Adds @log's trees to that of all. Returns: by process, where each of its nodes went */
+static guint32
+ensure_root (Builder *self, const GPtrArray *labels, guint number)
+{
+  return sonde_call_tree_ensure_child (
+      self->graph->tree, 0,
+      ensure_function (self, SONDE_FLAME_PROCESS, g_ptr_array_index (labels, number), ""));
+}
+
+static GPtrArray *
+dup_sample_labels (const Builder *self, const SondeSampleLog *log)
+{
+  const SondeSamples *samples = &log->samples;
+  g_autoptr (GArray) tasks = g_array_new (FALSE, TRUE, sizeof (Task));
+
+  g_array_set_size (tasks, samples->trees->len);
+  for (guint i = 0; i < tasks->len; i++)
+    {
+      Task *task = &g_array_index (tasks, Task, i);
+
+      task->is_there = sonde_samples_tree (samples, i) != NULL;
+      if (task->is_there)
+        task->process = *sonde_capture_model_process (
+            log->model, sonde_samples_process_of (samples, i, &task->tid));
+    }
+  return dup_labels (self, log->model, tasks);
+}
+
+/* Adds @log's trees to that of all. Returns: by tree, where each of its nodes went */
 static GPtrArray *
 merge_log (Builder *self, const SondeSampleLog *log)
 {
-  const SondeCaptureModel *model = log->model;
+  static const SondeFolding nothing
+      = { .recursion = SONDE_RECURSION_NONE, .shows_internals = TRUE };
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (SondeSymbolResolver) names = look_up_names (self, log);
+  g_autoptr (GPtrArray) labels = dup_sample_labels (self, log);
+  g_autoptr (GArray) folded = g_array_new (FALSE, FALSE, sizeof (SondeFoldPlace));
+  SondeFolder folder
+      = { .folding = self->source->folding != NULL ? *self->source->folding : nothing,
+          .tree = self->graph->tree };
 
-  for (guint process = 0; process < sonde_capture_model_n_processes (model); process++)
+  for (guint number = 0; number < labels->len; number++)
     {
-      const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, number);
       guint32 *place;
+      guint32 root;
 
       g_ptr_array_add (places, NULL);
       if (tree == NULL)
         continue;
+      root = ensure_root (self, labels, number);
+      folder.kinds = self->fold_kinds->data;
       place = g_new (guint32, sonde_call_tree_n_nodes (tree));
-      place[0] = ensure_process (self, sonde_capture_model_process (model, process));
+      g_array_set_size (folded, sonde_call_tree_n_nodes (tree));
+      place[0] = root;
+      g_array_index (folded, SondeFoldPlace, 0) = (SondeFoldPlace){ root, root, 0 };
       for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
         {
           const SondeCallNode *node = sonde_call_tree_node (tree, i);
+          SondeFoldPlace at = g_array_index (folded, SondeFoldPlace, node->parent);
           guint32 n;
           const guint32 *functions = sonde_symbol_resolver_get (names, node->id, &n);
 
-          place[i] = place[node->parent];
           for (guint32 k = 0; k < n; k++)
-            place[i] = sonde_call_tree_ensure_child (self->graph->tree, place[i], functions[k]);
+            at = sonde_folder_step (&folder, at, functions[k]);
+          g_array_index (folded, SondeFoldPlace, i) = at;
+          place[i] = at.all;
         }
-      g_ptr_array_index (places, process) = place;
+      g_ptr_array_index (places, number) = place;
     }
+  g_clear_pointer (&folder.depths, g_array_unref);
   return places;
 }
 
@@ -191,14 +270,22 @@ merge_calls (Builder *self, const SondeCalls *calls)
 {
   GPtrArray *places = g_ptr_array_new_with_free_func (g_free);
   const SondeCallsNode *nodes = (const SondeCallsNode *) (const void *) calls->nodes->data;
+  g_autoptr (GArray) tasks = g_array_new (FALSE, TRUE, sizeof (Task));
+  g_autoptr (GPtrArray) labels = NULL;
   guint at = 0;
 
   for (guint program = 0; program < sonde_calls_reader_n_programs (calls->reader); program++)
     {
-      const SondeModelProcess process = sonde_calls_process (calls, program);
+      const Task task = { sonde_calls_process (calls, program), 0, TRUE };
+
+      g_array_append_val (tasks, task);
+    }
+  labels = dup_labels (self, calls->model, tasks);
+  for (guint program = 0; program < tasks->len; program++)
+    {
       guint n = sonde_calls_reader_program (calls->reader, program)->paths->len;
       guint32 *place = g_new (guint32, n + 1);
-      guint32 root = ensure_process (self, &process);
+      guint32 root = ensure_root (self, labels, program);
 
       for (guint i = 0; i < n; i++)
         {
@@ -243,10 +330,10 @@ add_calls (SondeFlameGraph *self, const SondeCalls *calls, SondeFlameUnit unit)
 static void
 add_weights (SondeFlameGraph *self, const SondeSampleLog *log, const GPtrArray *places, guint which)
 {
-  for (guint process = 0; process < places->len; process++)
+  for (guint number = 0; number < places->len; number++)
     {
-      const guint32 *place = g_ptr_array_index (places, process);
-      const SondeCallTree *tree = sonde_samples_tree (&log->samples, process);
+      const guint32 *place = g_ptr_array_index (places, number);
+      const SondeCallTree *tree = sonde_samples_tree (&log->samples, number);
 
       if (place == NULL)
         continue;
@@ -340,6 +427,23 @@ append_nodes (SondeFlameGraph *self)
     }
 }
 
+static void
+shorten_names (SondeFlameGraph *self)
+{
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (self->full_names);
+
+  for (guint i = 0; i < self->functions->len; i++)
+    if (sonde_flame_graph_function (self, i)->kind != SONDE_FLAME_PROCESS)
+      sonde_short_names_add (names, sonde_flame_graph_function (self, i)->name);
+  for (guint i = 0; i < self->functions->len; i++)
+    {
+      SondeFlameFunction *function = g_ptr_array_index (self->functions, i);
+
+      g_free (function->shown);
+      function->shown = g_strdup (sonde_short_names_get (names, function->name));
+    }
+}
+
 void
 sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes)
 {
@@ -403,26 +507,40 @@ sonde_flame_graph_limit (SondeFlameGraph *self, guint32 max_nodes)
         }
       node->function = numbers[node->function] - 1;
     }
+  shorten_names (self);
 }
 
-static SondeFlameGraph *
-graph_new (Builder *builder)
+SondeFlameGraph *
+sonde_flame_graph_new (const SondeFlameSource *source, guint32 max_nodes)
 {
+  const SondeSampleLog *other = source->other;
   SondeFlameGraph *graph = g_new0 (SondeFlameGraph, 1);
+  g_autoptr (GHashTable) by_name
+      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
+  g_autoptr (GPtrArray) other_places = NULL;
+  g_autoptr (GByteArray) fold_kinds = g_byte_array_new ();
+  Builder builder = { graph, source, source_weights, by_name, fold_kinds, other != NULL };
 
-  builder->graph = graph;
+  graph->full_names = source->full_names;
   graph->all = g_ptr_array_new_with_free_func (function_free);
   graph->tree = sonde_call_tree_new (NULL);
   graph->functions = g_ptr_array_new ();
   graph->nodes = g_array_new (FALSE, FALSE, sizeof (SondeFlameNode));
-  graph->light_function = ensure_function (builder, SONDE_FLAME_LIGHT, "[lighter frames]", "");
-  return graph;
-}
+  graph->light_function = ensure_function (&builder, SONDE_FLAME_LIGHT, "[lighter frames]", "");
+  graph->places = source->calls != NULL ? merge_calls (&builder, source->calls)
+                                        : merge_log (&builder, source->log);
+  if (other != NULL)
+    other_places = merge_log (&builder, other);
 
-/* Totals from the leaves up: children have larger numbers than their parents. */
-static SondeFlameGraph *
-graph_sum (SondeFlameGraph *graph, guint32 max_nodes)
-{
+  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
+  if (source->calls != NULL)
+    add_calls (graph, source->calls, source->unit);
+  else
+    add_weights (graph, source->log, graph->places, 0);
+  if (other != NULL)
+    add_weights (graph, other, other_places, 1);
+  /* Totals from the leaves up: children have larger numbers than their parents. */
   for (guint32 i = sonde_call_tree_n_nodes (graph->tree); i-- > 0;)
     {
       Draft *draft = &graph->drafts[i];
@@ -438,53 +556,6 @@ graph_sum (SondeFlameGraph *graph, guint32 max_nodes)
   memcpy (graph->total, graph->drafts[0].total, sizeof graph->total);
   sonde_flame_graph_limit (graph, max_nodes);
   return graph;
-}
-
-static SondeFlameGraph *
-draw_calls (const SondeCalls *calls, SondeFlameUnit unit, guint32 max_nodes)
-{
-  g_autoptr (GHashTable) by_name
-      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
-  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  Builder builder = { NULL, NULL, source_weights, by_name, FALSE };
-  SondeFlameGraph *graph = graph_new (&builder);
-
-  graph->places = merge_calls (&builder, calls);
-  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
-  add_calls (graph, calls, unit);
-  return graph_sum (graph, max_nodes);
-}
-
-SondeFlameGraph *
-sonde_flame_graph_new (const SondeSampleLog *log,
-                       const SondeSampleLog *other,
-                       const SondeSymbolOptions *symbols,
-                       guint32 max_nodes)
-{
-  g_autoptr (GHashTable) by_name
-      = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
-  g_autoptr (GArray) source_weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  g_autoptr (GPtrArray) other_places = NULL;
-  Builder builder = { NULL, symbols, source_weights, by_name, other != NULL };
-  SondeFlameGraph *graph = graph_new (&builder);
-
-  graph->places = merge_log (&builder, log);
-  if (other != NULL)
-    other_places = merge_log (&builder, other);
-
-  graph->drafts = g_new0 (Draft, sonde_call_tree_n_nodes (graph->tree));
-  add_weights (graph, log, graph->places, 0);
-  if (other != NULL)
-    add_weights (graph, other, other_places, 1);
-  return graph_sum (graph, max_nodes);
-}
-
-SondeFlameGraph *
-sonde_flame_graph_draw (const SondeFlameSource *source, guint32 max_nodes)
-{
-  return source->calls != NULL
-             ? draw_calls (source->calls, source->unit, max_nodes)
-             : sonde_flame_graph_new (source->log, source->other, source->symbols, max_nodes);
 }
 
 char *
@@ -523,10 +594,9 @@ sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node)
 }
 
 guint32
-sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node)
+sonde_flame_graph_locate (const SondeFlameGraph *self, guint tree, guint32 node)
 {
-  const guint32 *place = g_ptr_array_index (self->places, process);
-  const Draft *draft = &self->drafts[place[node]];
+  const guint32 *place = g_ptr_array_index (self->places, tree);
 
-  return weight (draft) > 0 ? draft->place : SONDE_FLAME_NOWHERE;
+  return self->drafts[place[node]].place;
 }

@@ -4,7 +4,7 @@
 
 #include "client/calls/calls.h"
 #include "client/model/samples.h"
-#include "client/names/symbol-resolver.h"
+#include "client/report/folding.h"
 
 typedef enum
 {
@@ -21,9 +21,12 @@ typedef struct
   SondeFlameUnit unit;
   const SondeSampleLog *other;       /* to compare with; NULL: nothing */
   const SondeSymbolOptions *symbols; /* how to look up the names; NULL: the default */
-  const char *title;                 /* UTF-8 */
-  const char *other_title;           /* NULL without @other */
-  const char *start;                 /* ISO 8601, of foreign origin */
+  SondeBy by;                        /* which processes are one */
+  const SondeFolding *folding;       /* what is left out of stacks; NULL: nothing */
+  gboolean full_names;
+  const char *title;       /* UTF-8 */
+  const char *other_title; /* NULL without @other */
+  const char *start;       /* ISO 8601, of foreign origin */
 } SondeFlameSource;
 
 typedef enum
@@ -38,13 +41,13 @@ typedef enum
 typedef struct
 {
   char *name;   /* escaped, safe to show */
+  char *shown;  /* the same, as short as it can be told from the others */
   char *module; /* escaped; "" if unknown */
   char *source; /* "adler32.c:82", the line with most samples; "" if unknown */
   SondeFlameKind kind;
 } SondeFlameFunction;
 
-/* Weights are samples, or the unit of calls: [0] of the capture, [1] of the one that it is compared
- * with. */
+/* Weights are samples, or the unit of calls: [0] of the capture, [1] of the one that it is compared with. */
 typedef struct
 {
   guint32 function; /* number of the function */
@@ -61,30 +64,24 @@ typedef struct
   guint64 total[2];     /* samples in all */
   guint64 threshold;    /* nodes lighter than this were summed up; 1: none */
 
+  gboolean full_names;
   GPtrArray *all; /* SondeFlameFunction, also of frames that are summed up */
   guint32 light_function;
   SondeCallTree *tree;            /* of all of them, processes being the outermost */
   struct SondeFlameDraft *drafts; /* by node of that tree */
-  GPtrArray *places; /* guint32[] or NULL, by process: node of the log's tree → of that tree */
+  GPtrArray *places; /* guint32[] or NULL, by tree of the log: its node → that of @tree; or by
+                      program of the calls' reader, and of its paths */
 } SondeFlameGraph;
 
 /**
  * sonde_flame_graph_new:
- * @other: (nullable): the capture to compare with; processes then go by their names alone
- * @symbols: (nullable): how to look up the names
+ * @source: its logs, options and folding; where two are compared, processes go by names alone
  * @max_nodes: the lightest frames are summed up by their callers until no more than this, and one
  *   for the sum below each, are left
  *
  * Looks up the names of both. The graph does not refer to the logs afterwards.
  */
-SondeFlameGraph *sonde_flame_graph_new (const SondeSampleLog *log,
-                                        const SondeSampleLog *other,
-                                        const SondeSymbolOptions *symbols,
-                                        guint32 max_nodes);
-
-/* The same of whatever @source has. Of calls places are by program of the reader, and of its paths.
- */
-SondeFlameGraph *sonde_flame_graph_draw (const SondeFlameSource *source, guint32 max_nodes);
+SondeFlameGraph *sonde_flame_graph_new (const SondeFlameSource *source, guint32 max_nodes);
 
 /* "1,000 samples", "1 call", "3.02 s" */
 char *sonde_flame_unit_dup_text (SondeFlameUnit unit, guint64 weight);
@@ -99,8 +96,5 @@ const SondeFlameFunction *sonde_flame_graph_function (const SondeFlameGraph *sel
 
 const SondeFlameNode *sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node);
 
-/* Of calls that took no time. */
-#define SONDE_FLAME_NOWHERE G_MAXUINT32
-
-/* The node at which samples of @log that end at @node of the tree of @process count. */
-guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint process, guint32 node);
+/* The node at which samples of the log that end at @node of its tree @tree count. */
+guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint tree, guint32 node);

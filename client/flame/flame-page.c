@@ -98,7 +98,7 @@ compress_well (const GByteArray *data, gsize max_bytes, GError **error)
 static char *
 make_data (const SondeFlameSource *source, gsize max_bytes, GError **error)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_draw (source, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (source, MAX_NODES);
 
   for (guint64 divisor = 1;; sonde_flame_graph_limit (graph, (guint32) (MAX_NODES / divisor)))
     {

@@ -12,7 +12,7 @@
 #define ROW_HEIGHT   17.0
 #define HEAD_HEIGHT  44.0
 #define FOOT_HEIGHT  26.0
-#define MIN_WIDTH    3.0 /* narrower ones say nothing, and make towers */
+#define MIN_WIDTH    3.0 /* narrower ones say nothing, and make towers: they are summed up */
 #define LETTER_WIDTH 6.6 /* of the font on average */
 
 #define MAX_NODES    (1u << 17) /* more are no picture, but hundreds of megabytes */
@@ -156,12 +156,34 @@ dup_shortened (const char *name, double width)
   return g_strconcat (start, "…", NULL);
 }
 
-static void
-append_node (Picture *self, const SondeFlameNode *node, double x, double width)
+/* Callees of one frame that are too narrow, as one. */
+typedef struct
 {
-  const SondeFlameFunction *function = sonde_flame_graph_function (self->graph, node->function);
+  guint n;
+  guint64 total;
+} More;
+
+typedef struct
+{
+  double left; /* where the next box of that depth begins */
+  More more;   /* of those seen since the frame above it began */
+} Level;
+
+typedef void (*BoxFunc) (
+    Picture *self, const SondeFlameNode *node, const More *more, double x, double width);
+
+static void
+append_node (Picture *self, const SondeFlameNode *node, const More *more, double x, double width)
+{
+  g_autofree char *more_name
+      = more != NULL ? g_strdup_printf ("[%u more, %.1f%%]", more->n, 100 * share (self, node, 0))
+                     : NULL;
+  const SondeFlameFunction light
+      = { more_name, more_name, (char *) "", (char *) "", SONDE_FLAME_LIGHT };
+  const SondeFlameFunction *function
+      = more != NULL ? &light : sonde_flame_graph_function (self->graph, node->function);
   double y = self->height - FOOT_HEIGHT - (node->depth + 1) * ROW_HEIGHT;
-  g_autofree char *label = dup_shortened (function->name, width - 6);
+  g_autofree char *label = dup_shortened (function->shown, width - 6);
   g_autofree char *name = NULL;
   g_autofree char *module = NULL;
   g_autofree char *samples = NULL;
@@ -173,12 +195,13 @@ append_node (Picture *self, const SondeFlameNode *node, double x, double width)
   g_string_append_printf (self->out, "<title>%s%s%s%s, %s, %.2f%%", name,
                           *module != '\0' ? " (" : "", module, *module != '\0' ? ")" : "", samples,
                           100 * share (self, node, 0));
-  if (self->is_compared)
+  if (self->is_compared && more == NULL)
     g_string_append_printf (self->out, ", before %.2f%%", 100 * share (self, node, 1));
   g_string_append (self->out, "</title>");
   g_string_append_printf (
       self->out, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/>", x, y,
-      MAX (width - (width > 2 ? 0.5 : 0), 0.3), ROW_HEIGHT - 1, choose_fill (self, node));
+      MAX (width - (width > 2 ? 0.5 : 0), 0.3), ROW_HEIGHT - 1,
+      more != NULL ? LIGHT_FILL : choose_fill (self, node));
   if (label != NULL)
     {
       g_autofree char *escaped = g_markup_escape_text (label, -1);
@@ -189,40 +212,62 @@ append_node (Picture *self, const SondeFlameNode *node, double x, double width)
   g_string_append (self->out, "</g>\n");
 }
 
-/* Calls @func for each node that is wide enough. Nodes stand depth first; below one that is too
- * narrow all are. */
 static void
-foreach_node (Picture *self,
-              void (*func) (Picture *self, const SondeFlameNode *node, double x, double width))
+end_level (Picture *self, GArray *levels, guint32 depth, double per_sample, BoxFunc func)
+{
+  Level *level = &g_array_index (levels, Level, depth);
+  const SondeFlameNode node = { .depth = depth, .total = { level->more.total } };
+
+  if (level->more.total > 0)
+    func (self, &node, &level->more, level->left, (double) level->more.total * per_sample);
+  level->more = (More){ 0 };
+}
+
+/* Calls @func for each node that is wide enough, and for the others of each frame together. Nodes
+ * stand depth first; below one that is too narrow all are. */
+static void
+foreach_node (Picture *self, BoxFunc func)
 {
   double per_sample = (WIDTH - 2 * MARGIN) / (double) self->graph->total[0];
-  g_autoptr (GArray) left
-      = g_array_new (FALSE, TRUE, sizeof (double)); /* by depth: where the next one begins */
+  g_autoptr (GArray) levels = g_array_new (FALSE, TRUE, sizeof (Level));
   guint32 hidden_depth = G_MAXUINT32;
+  guint32 n_open = 1; /* levels that are not ended */
 
-  g_array_set_size (left, 1);
-  g_array_index (left, double, 0) = MARGIN;
+  g_array_set_size (levels, 1);
+  g_array_index (levels, Level, 0).left = MARGIN;
   for (guint32 i = 0; i < self->graph->nodes->len; i++)
     {
       const SondeFlameNode *node = sonde_flame_graph_node (self->graph, i);
       double width = (double) node->total[0] * per_sample;
+      Level *level;
       double x;
 
       if (node->depth > hidden_depth)
         continue;
+      for (; n_open > node->depth + 1; n_open--)
+        end_level (self, levels, n_open - 1, per_sample, func);
       hidden_depth = width < MIN_WIDTH ? node->depth : G_MAXUINT32;
-      x = g_array_index (left, double, node->depth);
-      g_array_index (left, double, node->depth) += width;
-      if (left->len <= node->depth + 1)
-        g_array_set_size (left, node->depth + 2);
-      g_array_index (left, double, node->depth + 1) = x;
-      if (width >= MIN_WIDTH)
-        func (self, node, x, width);
+      level = &g_array_index (levels, Level, node->depth);
+      if (width < MIN_WIDTH)
+        {
+          level->more.n++;
+          level->more.total += node->total[0];
+          continue;
+        }
+      x = level->left;
+      level->left += width;
+      if (levels->len <= node->depth + 1)
+        g_array_set_size (levels, node->depth + 2);
+      g_array_index (levels, Level, node->depth + 1) = (Level){ .left = x };
+      n_open = node->depth + 2;
+      func (self, node, NULL, x, width);
     }
+  for (; n_open > 0; n_open--)
+    end_level (self, levels, n_open - 1, per_sample, func);
 }
 
 static void
-make_room (Picture *self, const SondeFlameNode *node, double x, double width)
+make_room (Picture *self, const SondeFlameNode *node, const More *more, double x, double width)
 {
   double height = HEAD_HEIGHT + FOOT_HEIGHT + (node->depth + 1) * ROW_HEIGHT;
 
@@ -268,7 +313,7 @@ append_legend (Picture *self)
 GString *
 sonde_flame_svg_new (const SondeFlameSource *source)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_draw (source, MAX_NODES);
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (source, MAX_NODES);
   g_autoptr (GHashTable) hues = dup_hues (graph);
   Picture self = { .out = g_string_new (NULL),
                    .graph = graph,

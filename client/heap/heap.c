@@ -29,8 +29,9 @@ typedef struct
 static gboolean
 matches (const SondeHeap *self, guint process)
 {
-  return sonde_report_filter_matches (&self->filter,
-                                      sonde_capture_model_process (self->model, process));
+  return sonde_sample_filter_matches (&self->filter, self->model,
+                                      sonde_capture_model_process (self->model, process),
+                                      SONDE_TID_ALL);
 }
 
 /* The node of paths where a stack of @process ends. */
@@ -461,7 +462,8 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
     tracker_options.moments_ns[i] = moment_on_clock (options->moments_ns[i], start_ns);
   self->filter = options->filter;
-  self->filter.comm = g_strdup (options->filter.comm);
+  self->by = options->by;
+  self->folding = options->folding;
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
   self->log = sonde_heap_log_reader_new (take_logged, self);
@@ -505,7 +507,6 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->known);
   g_array_unref (self->path);
   sonde_symbol_resolver_free (self->resolver);
-  g_free ((char *) self->filter.comm);
   g_free (self);
 }
 
@@ -710,6 +711,7 @@ sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit
   g_autofree Trees *trees = g_new0 (Trees, n_processes);
   g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
 
+  sonde_profile_group (profile, sonde_grouping_new (self->by, self->model));
   for (guint32 i = 0; i < self->ends->len; i++)
     {
       const SondeHeapAmount *amount = sonde_heap_tracker_amount (self->tracker, i, metric);
@@ -720,7 +722,8 @@ sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit
   for (guint i = 0; i < n_processes; i++)
     if (trees[i].tree != NULL)
       sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
-                                 trees[i].tree, trees[i].beside);
+                                 SONDE_TID_ALL, trees[i].tree, trees[i].beside);
+  sonde_profile_fold (profile, &self->folding);
   sonde_profile_sort (profile);
   return profile;
 }

@@ -30,7 +30,9 @@ typedef struct
 /* Open to be read. */
 typedef struct
 {
-  SondeReportFilter filter; /* its comm is ours */
+  SondeSampleFilter filter; /* of which only processes count; texts are the caller's */
+  SondeBy by;
+  SondeFolding folding;
   gint64 start_ns;
   guint64 interval_bytes; /* mean distance of sampled bytes; 0: the capture has all allocations */
   SondeCaptureModel *model;
@@ -55,8 +57,10 @@ typedef struct
 
 typedef struct
 {
-  SondeReportFilter filter;                /* which processes count */
-  gint64 temporary_ns;                     /* as in SondeHeapTrackerOptions */
+  SondeSampleFilter filter; /* which processes count; its texts are kept by the caller */
+  SondeBy by;               /* what sonde_heap_dup_profile() makes one of them, */
+  SondeFolding folding;     /* and leaves out */
+  gint64 temporary_ns;      /* as in SondeHeapTrackerOptions */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* since the start; ascending; G_MAXINT64: not wanted */
   SondeHeapBlockFunc block;                /* as in SondeHeapTrackerOptions */
   gpointer user_data;
@@ -64,7 +68,11 @@ typedef struct
 
 #define SONDE_HEAP_OPTIONS_INIT                                                                    \
   {                                                                                                \
-    .filter = { .pid = -1 }, .temporary_ns = -1, .moments_ns = { G_MAXINT64, G_MAXINT64 }          \
+    .filter = SONDE_SAMPLE_FILTER_INIT, .by = SONDE_BY_PROCESS,                                    \
+    .folding = { .recursion = SONDE_RECURSION_NONE }, .temporary_ns = -1,                          \
+    .moments_ns                                                                                    \
+        = { G_MAXINT64,                                                                            \
+            G_MAXINT64 }                                                                           \
   }
 
 /**

@@ -43,7 +43,7 @@ sonde_client_profile_class_init (SondeClientProfileClass *class)
 static void
 sonde_client_profile_init (SondeClientProfile *self)
 {
-  self->report = sonde_report_new (NULL);
+  self->report = sonde_report_new (NULL, 0);
 }
 
 static void

@@ -151,6 +151,15 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
 }
 
 void
+sonde_call_tree_set_weights (SondeCallTree *self, const guint64 *weights)
+{
+  for (guint32 i = 0; i < self->nodes->len; i++)
+    NODE (self, i)->self = NODE (self, i)->total = weights[i];
+  for (guint32 i = self->nodes->len - 1; i > 0; i--)
+    NODE (self, NODE (self, i)->parent)->total += NODE (self, i)->total;
+}
+
+void
 sonde_call_tree_reset (SondeCallTree *self)
 {
   for (guint32 i = 0; i < self->nodes->len; i++)
@@ -181,8 +190,8 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
       const SondeCallNode *node = NODE (source, i);
 
       if (i > 0)
-        new_nodes[i]
-            = sonde_call_tree_ensure_child (self, new_nodes[node->parent], new_ids[node->id]);
+        new_nodes[i] = sonde_call_tree_ensure_child (
+            self, new_nodes[node->parent], new_ids != NULL ? new_ids[node->id] : node->id);
       NODE (self, new_nodes[i])->self += node->self;
       NODE (self, new_nodes[i])->total += node->total;
     }

@@ -48,6 +48,9 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
 /* The child of @parent with @id, which is added without weight if there is none. */
 guint32 sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id);
 
+/* @weights: by node: what ends there, in the place of what did; totals follow. */
+void sonde_call_tree_set_weights (SondeCallTree *self, const guint64 *weights);
+
 /* Keeps the nodes and takes their weights away. */
 void sonde_call_tree_reset (SondeCallTree *self);
 
@@ -56,7 +59,7 @@ guint32 sonde_call_tree_n_nodes (const SondeCallTree *self);
 /* Valid until the next sonde_call_tree_add(). */
 const SondeCallNode *sonde_call_tree_node (const SondeCallTree *self, guint32 node);
 
-/* Adds all stacks of @source, each id replaced by @new_ids[id]. */
+/* Adds all stacks of @source, each id replaced by @new_ids[id]. @new_ids: NULL: ids stay. */
 void
 sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, const guint32 *new_ids);
 

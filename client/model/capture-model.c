@@ -10,6 +10,7 @@
 #include "client/model/ledger.h"
 #include "client/model/mapping-tree.h"
 #include "client/model/stack-cache.h"
+#include "client/model/task-list.h"
 
 #define COMM_MAX         15 /* bytes, as TASK_COMM_LEN without the NUL */
 #define PROCESS_NAMELESS "?"
@@ -65,6 +66,7 @@ struct SondeCaptureModel
   const Space *memo_of; /* and of which one */
   guint n_memos;
   SondeEmbeddedFiles *files;
+  SondeTaskList *tasks;
   SondeHeapLogReader *heap_log;
   SondeLedgerCounters ledger;
   GPtrArray *counters;         /* SondeModelCounter */
@@ -130,6 +132,7 @@ sonde_capture_model_new (const SondeModelFuncs *funcs, gpointer user_data)
   self->jit_ids = sonde_id_map_new ();
   self->metadata = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, g_free);
   self->files = sonde_embedded_files_new (self->budget);
+  self->tasks = sonde_task_list_new (self->budget);
   self->heap_log = sonde_heap_log_reader_new (take_logged, self);
   self->stack = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->stacks = sonde_stack_cache_new ();
@@ -158,6 +161,7 @@ sonde_capture_model_free (SondeCaptureModel *self)
   g_array_unref (self->stack);
   sonde_stack_cache_free (self->stacks);
   sonde_embedded_files_free (self->files);
+  sonde_task_list_free (self->tasks);
   sonde_heap_log_reader_free (self->heap_log);
   sonde_ledger_counters_clear (&self->ledger);
   g_ptr_array_unref (self->counters);
@@ -713,6 +717,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
       }
     case SONDE_FRAME_FORK:
       add_fork (self, (const SondeFrameFork *) frame);
+      sonde_task_list_fork (self->tasks, frame->pid, ((const SondeFrameFork *) frame)->child);
       tell_life (self, SONDE_MODEL_FORKED, frame, ((const SondeFrameFork *) frame)->child);
       break;
     case SONDE_FRAME_EXIT:
@@ -751,6 +756,7 @@ sonde_capture_model_add_frame (SondeCaptureModel *self, const SondeFrame *frame)
     case SONDE_FRAME_FILE_CHUNK:
       sonde_heap_log_reader_add (self->heap_log, frame);
       sonde_embedded_files_add (self->files, (const SondeFrameFileChunk *) frame);
+      sonde_task_list_add (self->tasks, (const SondeFrameFileChunk *) frame);
       break;
     default: /* says nothing that is modelled */
       break;
@@ -767,6 +773,28 @@ const SondeModelProcess *
 sonde_capture_model_process (const SondeCaptureModel *self, guint process)
 {
   return g_ptr_array_index (self->processes, process);
+}
+
+const char *
+sonde_capture_model_cgroup (const SondeCaptureModel *self, gint32 pid)
+{
+  return sonde_task_list_cgroup (self->tasks, pid);
+}
+
+const char *
+sonde_capture_model_own_thread_name (const SondeCaptureModel *self, gint32 pid, gint32 tid)
+{
+  return tid != pid ? sonde_task_list_name (self->tasks, tid) : NULL;
+}
+
+const char *
+sonde_capture_model_thread_name (const SondeCaptureModel *self,
+                                 const SondeModelProcess *process,
+                                 gint32 tid)
+{
+  const char *name = sonde_capture_model_own_thread_name (self, process->pid, tid);
+
+  return name != NULL ? name : process->comm;
 }
 
 guint
@@ -981,6 +1009,7 @@ sonde_capture_model_new_present (const SondeCaptureModel *before,
     g_hash_table_insert (self->metadata, g_strdup (id), g_strdup (text));
   self->metadata_bytes = before->metadata_bytes;
   sonde_embedded_files_copy_mountinfos (self->files, before->files);
+  sonde_task_list_copy (self->tasks, before->tasks);
   for (guint i = 0; i < before->jit_names->len; i++)
     {
       const JitName *name = &g_array_index (before->jit_names, JitName, i);

@@ -56,6 +56,7 @@ typedef struct
 
 /* The thread that stands for those of its process that had no room. */
 #define SONDE_TID_TRUNCATED (-1)
+#define SONDE_TID_ALL       (-2) /* no thread, but all of its process */
 
 typedef struct
 {
@@ -173,6 +174,19 @@ void sonde_capture_model_settle (SondeCaptureModel *self);
 
 guint sonde_capture_model_n_processes (const SondeCaptureModel *self);
 const SondeModelProcess *sonde_capture_model_process (const SondeCaptureModel *self, guint process);
+
+/* The path of the control group of @pid, or of who forked it; NULL: the capture does not say. May
+ * be invalid UTF-8, as may the name of the thread, which is its process's if it has none of its
+ * own.
+ */
+const char *sonde_capture_model_cgroup (const SondeCaptureModel *self, gint32 pid);
+const char *sonde_capture_model_thread_name (const SondeCaptureModel *self,
+                                             const SondeModelProcess *process,
+                                             gint32 tid);
+
+/* NULL: it has none of its own. */
+const char *
+sonde_capture_model_own_thread_name (const SondeCaptureModel *self, gint32 pid, gint32 tid);
 
 /* Of all processes, those that others have replaced included. */
 guint sonde_capture_model_n_mappings (const SondeCaptureModel *self);

@@ -21,13 +21,13 @@ sonde_samples_clear (SondeSamples *self)
 }
 
 SondeCallTree *
-sonde_samples_ensure_tree (SondeSamples *self, guint process)
+sonde_samples_ensure_tree (SondeSamples *self, guint tree)
 {
-  if (process >= self->trees->len)
-    g_ptr_array_set_size (self->trees, (int) process + 1);
-  if (g_ptr_array_index (self->trees, process) == NULL)
-    g_ptr_array_index (self->trees, process) = sonde_call_tree_new (self->budget);
-  return g_ptr_array_index (self->trees, process);
+  if (tree >= self->trees->len)
+    g_ptr_array_set_size (self->trees, (int) tree + 1);
+  if (g_ptr_array_index (self->trees, tree) == NULL)
+    g_ptr_array_index (self->trees, tree) = sonde_call_tree_new (self->budget);
+  return g_ptr_array_index (self->trees, tree);
 }
 
 static guint32
@@ -47,15 +47,16 @@ ensure_thread (SondeSamples *self, guint process, gint32 tid)
 }
 
 SondeSamplePlace
-sonde_samples_add (SondeSamples *self, const SondeModelSample *sample)
+sonde_samples_add (SondeSamples *self, const SondeModelSample *sample, guint64 weight)
 {
   SondeSamplePlace place = {
     .time_ns = sample->time_ns,
     .thread = ensure_thread (self, sample->process, sample->tid),
-    .node = sonde_call_tree_add (sonde_samples_ensure_tree (self, sample->process),
-                                 sample->locations, sample->n_locations, 1),
   };
+  guint tree = sonde_samples_tree_of (self, place.thread);
 
+  place.node = sonde_call_tree_add (sonde_samples_ensure_tree (self, tree), sample->locations,
+                                    sample->n_locations, weight);
   g_array_index (self->threads, SondeSampleThread, place.thread).n_samples++;
   if (self->places != NULL && sonde_budget_take (self->budget, SONDE_LIMIT_SAMPLES, 1))
     g_array_append_val (self->places, place);
@@ -63,9 +64,22 @@ sonde_samples_add (SondeSamples *self, const SondeModelSample *sample)
 }
 
 const SondeCallTree *
-sonde_samples_tree (const SondeSamples *self, guint process)
+sonde_samples_tree (const SondeSamples *self, guint tree)
 {
-  return process < self->trees->len ? g_ptr_array_index (self->trees, process) : NULL;
+  return tree < self->trees->len ? g_ptr_array_index (self->trees, tree) : NULL;
+}
+
+guint
+sonde_samples_tree_of (const SondeSamples *self, guint thread)
+{
+  return self->by_thread ? thread : sonde_samples_thread (self, thread)->process;
+}
+
+guint
+sonde_samples_process_of (const SondeSamples *self, guint tree, gint32 *tid)
+{
+  *tid = self->by_thread ? sonde_samples_thread (self, tree)->tid : SONDE_TID_ALL;
+  return self->by_thread ? sonde_samples_thread (self, tree)->process : tree;
 }
 
 const SondeSampleThread *
@@ -91,7 +105,11 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
 {
   SondeSampleLog *self = user_data;
 
-  sonde_samples_add (&self->samples, sample);
+  if (sample->time_ns >= self->from_ns && sample->time_ns < self->to_ns
+      && sonde_sample_filter_matches (&self->filter, self->model,
+                                      sonde_capture_model_process (self->model, sample->process),
+                                      sample->tid))
+    sonde_samples_add (&self->samples, sample, 1);
 }
 
 static void
@@ -123,6 +141,9 @@ sonde_sample_log_new (void)
   const SondeModelFuncs funcs = { .sample = take_sample, .mark = take_mark, .value = take_value };
   SondeSampleLog *self = g_new0 (SondeSampleLog, 1);
 
+  self->filter = (SondeSampleFilter) SONDE_SAMPLE_FILTER_INIT;
+  self->from_ns = G_MININT64;
+  self->to_ns = G_MAXINT64;
   self->model = sonde_capture_model_new (&funcs, self);
   sonde_samples_init (&self->samples, sonde_capture_model_budget (self->model), TRUE);
   self->marks = g_array_new (FALSE, FALSE, sizeof (SondeModelMark));

@@ -7,6 +7,7 @@
 #include "client/base/text-pool.h"
 #include "client/model/call-tree.h"
 #include "client/model/capture-model.h"
+#include "client/model/sample-filter.h"
 
 typedef struct
 {
@@ -26,7 +27,8 @@ typedef struct
 typedef struct
 {
   SondeBudget *budget;
-  GPtrArray *trees;    /* SondeCallTree or NULL, by the number of the process */
+  gboolean by_thread;  /* set before the first sample: a tree for each thread, */
+  GPtrArray *trees;    /* SondeCallTree or NULL, by the number of the thread; else of the process */
   GArray *threads;     /* SondeSampleThread; those without room are one of their process */
   SondeIdMap *numbers; /* process << 32 | tid → number of the thread */
   GArray *places;      /* SondeSamplePlace, as they came; NULL: not kept */
@@ -36,14 +38,20 @@ typedef struct
 void sonde_samples_init (SondeSamples *self, SondeBudget *budget, gboolean keeps_places);
 void sonde_samples_clear (SondeSamples *self); /* accepts zeros */
 
-/* @sample: locations or what else the ids of the trees shall be */
-SondeSamplePlace sonde_samples_add (SondeSamples *self, const SondeModelSample *sample);
+/* @sample: locations or what else the ids of the trees shall be; @weight: of it in its tree */
+SondeSamplePlace
+sonde_samples_add (SondeSamples *self, const SondeModelSample *sample, guint64 weight);
 
-/* The tree of @process alone, for who weighs and has no threads. */
-SondeCallTree *sonde_samples_ensure_tree (SondeSamples *self, guint process);
+/* The tree @tree alone, for who weighs and has no threads. */
+SondeCallTree *sonde_samples_ensure_tree (SondeSamples *self, guint tree);
 
-/* NULL if @process has no samples. */
-const SondeCallTree *sonde_samples_tree (const SondeSamples *self, guint process);
+/* NULL if it has no samples. */
+const SondeCallTree *sonde_samples_tree (const SondeSamples *self, guint tree);
+
+/* Number of the tree of @thread; of the process that the tree @tree is of, and its thread, or
+ * SONDE_TID_ALL. */
+guint sonde_samples_tree_of (const SondeSamples *self, guint thread);
+guint sonde_samples_process_of (const SondeSamples *self, guint tree, gint32 *tid);
 const SondeSampleThread *sonde_samples_thread (const SondeSamples *self, guint thread);
 
 /* Stacks and threads stay known; none of them has a sample. */
@@ -54,6 +62,9 @@ void sonde_samples_reset (SondeSamples *self);
  * shared. */
 typedef struct
 {
+  SondeSampleFilter filter; /* texts are the caller's; set before the first frame, as are */
+  gint64 from_ns;           /* CLOCK_MONOTONIC */
+  gint64 to_ns;
   SondeCaptureModel *model;
   SondeSamples samples; /* of locations, with places; */
   GArray *marks;        /* SondeModelMark, and */

@@ -18,6 +18,7 @@ struct SondeSymbolResolver
   const SondeCaptureModel *model;
   gboolean inlines;
   gboolean lines;
+  gboolean is_ours; /* the capture: Sonde made it, and what it made up has its meaning */
   SondeModuleList *modules;
   SondeBudget *budget;  /* of the model */
   GHashTable *known;    /* Function → itself */
@@ -49,12 +50,15 @@ typedef struct
   gboolean is_in_file;     /* lines of @file tell of it */
   gboolean is_made_up;     /* the name: there is none */
   gsize symbol;            /* of the capture's own, + 1; 0: it is named by something else */
+  char *script;            /* of a function of an interpreted program: its file; NULL: of none */
+  guint script_line;       /* 0: not known */
 } Place;
 
 static void
 place_clear (Place *place)
 {
   g_free (place->name);
+  g_free (place->script);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Place, place_clear)
@@ -97,8 +101,10 @@ sonde_symbol_resolver_new (const SondeCaptureModel *model, const SondeSymbolOpti
 {
   SondeSymbolResolver *self = g_new0 (SondeSymbolResolver, 1);
   const char *directory = options != NULL ? options->debug_directory : NULL;
+  g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (model);
 
   self->model = model;
+  self->is_ours = settings != NULL;
   self->inlines = options != NULL && options->inlines;
   self->lines = options != NULL && options->lines;
   self->modules
@@ -244,12 +250,49 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
                            where->address - where->mapping->start + where->mapping->offset);
 }
 
+/* "Parser.parse (json.py:12)": a function of an interpreted program, whose lines have an address
+ * each. Source: docs/protocol.md, "Interpreted programs" */
+static void
+name_interpreted (Place *place, const char *name)
+{
+  const char *open = g_strrstr (name, " (");
+  gsize len = strlen (name);
+  const char *colon;
+  guint64 line;
+
+  place->name = g_strdup (name);
+  place->module = SONDE_INTERPRETED_MODULE;
+  if (open == NULL || name[len - 1] != ')')
+    return;
+  place->script = g_strndup (open + 2, len - 1 - (gsize) (open + 2 - name));
+  colon = strrchr (place->script, ':');
+  if (colon == NULL || !g_ascii_string_to_unsigned (colon + 1, 10, 1, G_MAXUINT, &line, NULL))
+    return;
+  place->script_line = (guint) line;
+  place->script[colon - place->script] = '\0';
+  g_free (place->name);
+  place->name = g_strdup_printf ("%.*s (%s)", (int) (open - name), name, place->script);
+}
+
+/* Of the names that our worker makes up those of users' code, but for what says why a stack ends.
+ */
+static gboolean
+is_interpreted (const SondeSymbolResolver *self, const SondeLocation *where, const char *name)
+{
+  return self->is_ours && !where->in_kernel
+         && where->address - SONDE_JIT_ADDRESS_BASE <= G_MAXUINT32
+         && (name[0] != '[' || g_str_equal (name, "[unnamed function]")
+             || g_str_equal (name, "[interpreter]"));
+}
+
 static void
 name_place (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
 {
   const char *jit = sonde_capture_model_jit_name (self->model, where->address);
 
-  if (jit != NULL)
+  if (jit != NULL && is_interpreted (self, where, jit))
+    name_interpreted (place, jit);
+  else if (jit != NULL)
     {
       place->name = g_strdup (jit);
       if (sonde_is_made_code (where->address))
@@ -287,6 +330,14 @@ find_lines (SondeSymbolResolver *self, Place *place)
   return frames;
 }
 
+static guint32
+ensure_script (SondeSymbolResolver *self, const Place *place)
+{
+  const SondeSourceFrame frame = { .file = place->script, .line = place->script_line };
+
+  return ensure_function (self, place->name, place->module, &frame);
+}
+
 /* The function that holds @location, which has a name. */
 static guint32
 find_function (SondeSymbolResolver *self, guint32 location)
@@ -299,6 +350,8 @@ find_function (SondeSymbolResolver *self, guint32 location)
   gsize n;
 
   name_place (self, where, &place);
+  if (place.script != NULL)
+    return ensure_script (self, &place);
   lines = find_lines (self, &place);
   if (place.symbol == 0 || lines != NULL || where->in_kernel)
     return ensure_function (self, place.name, place.module,
@@ -325,6 +378,13 @@ append_inlined (SondeSymbolResolver *self, guint32 location)
   const GArray *lines;
 
   name_place (self, sonde_capture_model_location (self->model, location), &place);
+  if (place.script != NULL)
+    {
+      guint32 number = ensure_script (self, &place);
+
+      g_array_append_val (self->by_location, number);
+      return;
+    }
   lines = find_lines (self, &place);
   /* the outermost is the function that the symbol names */
   for (guint i = lines != NULL ? lines->len : 1; i > 0; i--)

@@ -24,6 +24,9 @@ typedef struct
   const char *cache_folder;    /* where lines are kept for the next time; NULL: nowhere */
 } SondeSymbolOptions;
 
+/* The module of what interpreted programs run themselves. */
+#define SONDE_INTERPRETED_MODULE "python"
+
 typedef struct
 {
   const char *name;   /* "long_add", "libfoo.so+0x1234", "[kernel]" */

@@ -5,7 +5,10 @@
 
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
+#include "client/names/short-name.h"
 #include "client/report/profile.h"
+
+#define SHARES_WIDTH 25 /* columns of a row before its text */
 
 /* The functions of both profiles, equal ones once: name, module and source line are the same. */
 typedef struct
@@ -154,7 +157,7 @@ sonde_profile_dup_growth (const SondeProfile *before, const SondeProfile *after)
       SondeCallTree *grown = dup_grown (group);
 
       if (grown != NULL)
-        sonde_profile_add_process (growth, &process, grown, NULL);
+        sonde_profile_add_process (growth, &process, SONDE_TID_ALL, grown, NULL);
     }
   sonde_profile_sort (growth);
   return growth;
@@ -187,6 +190,7 @@ typedef struct
   const SondeProfileDiff *diff;
   const SondeProfileStyle *style;
   const gboolean *is_shown; /* by node */
+  SondeShortNames *names;
   guint n_lines;
 } DiffPrinter;
 
@@ -309,6 +313,20 @@ has_changed (const Shares *shares, const SondeProfileStyle *style)
   return change > 0 && change >= style->percent_limit;
 }
 
+/* What stands behind the shares: no wider than the terminal. */
+static void
+append_row (GString *out, const SondeProfileStyle *style, const char *text, const char *module)
+{
+  g_autofree char *whole
+      = module[0] != '\0' ? g_strdup_printf ("%-40s  %s", text, module) : g_strdup (text);
+  g_autofree char *fit
+      = style->width > 0 ? sonde_short_name_fit (
+            whole, MAX (style->width, SHARES_WIDTH + 1) - SHARES_WIDTH, style->utf8)
+                         : g_strdup (whole);
+
+  g_string_append_printf (out, "%s\n", fit);
+}
+
 void
 sonde_profile_diff_append_functions (GString *out,
                                      const SondeProfileDiff *self,
@@ -317,9 +335,15 @@ sonde_profile_diff_append_functions (GString *out,
   guint n = self->set.functions->len;
   g_autofree guint32 *order = g_new (guint32, n);
   gboolean is_any = FALSE;
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
 
   for (guint32 i = 0; i < n; i++)
-    order[i] = i;
+    {
+      order[i] = i;
+      if (has_changed (&self->functions_self[i], style))
+        sonde_short_names_add (names,
+                               ((const SondeFunction *) self->set.functions->pdata[i])->name);
+    }
   g_qsort_with_data (order, (int) n, sizeof *order, compare_functions, (gpointer) self);
 
   g_string_append_printf (out, "\n Before   After  Change  %-40s  Module\n", "Function (self)");
@@ -331,7 +355,7 @@ sonde_profile_diff_append_functions (GString *out,
         continue;
       is_any = TRUE;
       append_shares (out, &self->functions_self[order[i]], style);
-      g_string_append_printf (out, "%-40s  %s\n", function->name, function->module);
+      append_row (out, style, sonde_short_names_get (names, function->name), function->module);
     }
   if (!is_any)
     g_string_append_printf (out, "No function changed by %.1f%% or more.\n", style->percent_limit);
@@ -372,10 +396,13 @@ append_node (DiffPrinter *printer, guint32 node, const char *branch)
 {
   const SondeFunction *function = g_ptr_array_index (
       printer->diff->set.functions, sonde_call_tree_node (printer->diff->tree, node)->id);
+  g_autofree char *text = NULL;
 
   printer->n_lines++;
   append_shares (printer->out, &printer->diff->nodes[node], printer->style);
-  g_string_append_printf (printer->out, "%s%s%s\n", printer->prefix->str, branch, function->name);
+  text = g_strconcat (printer->prefix->str, branch,
+                      sonde_short_names_get (printer->names, function->name), NULL);
+  append_row (printer->out, printer->style, text, "");
 }
 
 /* Recursion is bounded by max_depth; a path without branches stays in one column. */
@@ -419,7 +446,8 @@ sonde_profile_diff_append_paths (GString *out,
   guint32 n_nodes = sonde_call_tree_n_nodes (self->tree);
   g_autofree gboolean *is_shown = g_new0 (gboolean, n_nodes);
   g_autoptr (GString) prefix = g_string_new (NULL);
-  DiffPrinter printer = { out, prefix, self, style, is_shown, 0 };
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
+  DiffPrinter printer = { out, prefix, self, style, is_shown, names, 0 };
 
   /* children have larger numbers than their parents */
   for (guint32 i = n_nodes - 1; i > 0; i--)
@@ -428,6 +456,15 @@ sonde_profile_diff_append_paths (GString *out,
       if (is_shown[i])
         is_shown[sonde_call_tree_node (self->tree, i)->parent] = TRUE;
     }
+
+  for (guint32 i = 1; i < n_nodes; i++)
+    if (is_shown[i])
+      {
+        const SondeFunction *function
+            = self->set.functions->pdata[sonde_call_tree_node (self->tree, i)->id];
+
+        sonde_short_names_add (names, function->name);
+      }
 
   g_string_append (out, "\n Before   After  Change  Path (with callees)\n");
   if (is_shown[0])

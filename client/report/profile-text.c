@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/report/profile-text.h"
 
+#include <string.h>
+
 #include "client/base/cli.h"
 #include "client/base/pager.h"
+#include "client/names/short-name.h"
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
 
+#define MIN_TEXT       24 /* columns of a row that indentation leaves to its text */
+#define NAME_COLUMN    40 /* columns of names where modules stand behind them, if there is room */
+#define MAX_MODULE     24
 #define IN_LINE_FACTOR 10 /* a callee that much heavier than its siblings goes on in line */
 
 /* What a line tells of. */
@@ -23,6 +29,7 @@ typedef struct
   const SondeProfile *profile;
   const SondeProfileStyle *style;
   const SondeProfileProcess *process;
+  SondeShortNames *names;
   guint64 total;
   guint n_lines;
 } TreePrinter;
@@ -33,7 +40,8 @@ sonde_profile_style_init (SondeProfileStyle *self)
   *self = (SondeProfileStyle){ .percent_limit = SONDE_PROFILE_PERCENT_LIMIT,
                                .max_depth = SONDE_PROFILE_MAX_DEPTH,
                                .utf8 = g_get_charset (NULL),
-                               .colours = sonde_pager_wants_colours () };
+                               .colours = sonde_pager_wants_colours (),
+                               .width = sonde_pager_n_columns () };
 }
 
 gboolean
@@ -135,6 +143,45 @@ append_numbers (const TreePrinter *printer, const Weight *weight)
   append_amounts (printer->out, printer->profile, weight->total, weight->beside);
 }
 
+/* Of text without control characters. */
+static guint
+count_columns (const char *text)
+{
+  guint n = 0;
+
+  for (; *text != '\0'; text = g_utf8_next_char (text))
+    n += g_unichar_iszerowidth (g_utf8_get_char (text)) ? 0
+         : g_unichar_iswide (g_utf8_get_char (text))    ? 2
+                                                        : 1;
+  return n;
+}
+
+/* What follows the numbers of a row: of lines and text as much as there is room for. */
+static void
+append_text (const TreePrinter *printer, const char *branch, const char *name, const char *behind)
+{
+  const char *prefix = printer->prefix->str;
+  guint room = printer->style->width;
+  g_autofree char *fit = NULL;
+  g_autofree char *end = NULL;
+  guint used;
+
+  if (room == 0)
+    {
+      g_string_append_printf (printer->out, "%s%s%s%s\n", prefix, branch, name, behind);
+      return;
+    }
+  room -= MIN ((guint) count_indent (printer->profile), room);
+  /* of deep ones the innermost lines */
+  while (*prefix != '\0' && count_columns (prefix) + count_columns (branch) + MIN_TEXT > room)
+    prefix = g_utf8_next_char (prefix);
+  used = MIN (count_columns (prefix) + count_columns (branch), room);
+  end = sonde_short_name_fit (behind, MAX (room - used, 2) / 2, printer->style->utf8);
+  fit = sonde_short_name_fit (
+      name, MAX (room - used, 1 + count_columns (end)) - count_columns (end), printer->style->utf8);
+  g_string_append_printf (printer->out, "%s%s%s%s\n", prefix, branch, fit, end);
+}
+
 static Weight
 weigh (const SondeProfileProcess *process, guint32 node)
 {
@@ -153,11 +200,15 @@ append_line (TreePrinter *printer, guint32 node, const char *branch)
   Weight weight = weigh (printer->process, node);
   const SondeFunction *shown = sonde_profile_function (
       printer->profile, sonde_call_tree_node (printer->process->tree, node)->id);
+  const GArray *depths = printer->process->depths;
+  guint32 depth = depths != NULL ? g_array_index (depths, guint32, node) : 0;
+  g_autofree char *recursion = depth > 0 ? g_strdup_printf ("  [%u deep]", depth) : g_strdup ("");
+  g_autofree char *behind
+      = g_strconcat (recursion, shown->source[0] != '\0' ? "  " : "", shown->source, NULL);
 
   printer->n_lines++;
   append_numbers (printer, &weight);
-  g_string_append_printf (printer->out, "%s%s%s%s%s\n", printer->prefix->str, branch, shown->name,
-                          shown->source[0] != '\0' ? "  " : "", shown->source);
+  append_text (printer, branch, sonde_short_names_get (printer->names, shown->name), behind);
 }
 
 static Weight
@@ -181,12 +232,13 @@ append_rest (const TreePrinter *printer, const GArray *children, guint n_shown, 
 {
   Weight rest = sum_rest (printer, children, n_shown);
   double percent = sonde_text_percent (rest.total, printer->total);
+  g_autofree char *text = NULL;
 
   if (percent < SONDE_PROFILE_ASIDE_PERCENT)
     return;
   append_numbers (printer, &rest);
-  g_string_append_printf (printer->out, "%s%s[%u more, %.1f%%]\n", printer->prefix->str, branch,
-                          children->len - n_shown, percent);
+  text = g_strdup_printf ("[%u more, %.1f%%]", children->len - n_shown, percent);
+  append_text (printer, branch, text, "");
 }
 
 /* Whether the lines go on in their column: one callee is shown, and the others hardly weigh. */
@@ -219,7 +271,8 @@ append_below (TreePrinter *printer, guint32 node, guint depth)
         {
           Weight weight = weigh (printer->process, g_array_index (children, guint32, n_shown));
 
-          if (sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
+          if (weight.total == 0
+              || sonde_text_percent (weight.total, printer->total) < printer->style->percent_limit)
             break;
           n_shown++;
         }
@@ -268,16 +321,39 @@ static void
 append_process (TreePrinter *printer, const SondeProfileProcess *process)
 {
   Weight weight = weigh (process, 0);
-  g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
+  g_autofree char *label = sonde_profile_process_dup_label (process);
 
   weight.self = 0;
   printer->process = process;
   append_numbers (printer, &weight);
-  if (process->process.pid >= 0)
-    g_string_append_printf (printer->out, "%s (pid %d)\n", comm, process->process.pid);
-  else
-    g_string_append_printf (printer->out, "%s\n", comm);
+  append_text (printer, "", label, "");
   append_below (printer, 0, 0);
+}
+
+/* Of the functions that a tree shows: those of nodes that are not too light. */
+static SondeShortNames *
+new_tree_names (const SondeProfile *profile, const SondeProfileStyle *style)
+{
+  SondeShortNames *names = sonde_short_names_new (style->full_names);
+  guint64 total = sonde_profile_total (profile);
+  g_autofree gboolean *is_added = g_new0 (gboolean, sonde_profile_n_functions (profile));
+
+  for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
+    {
+      const SondeCallTree *tree = sonde_profile_process (profile, i)->tree;
+
+      for (guint32 k = 1; k < sonde_call_tree_n_nodes (tree); k++)
+        {
+          const SondeCallNode *node = sonde_call_tree_node (tree, k);
+
+          if (is_added[node->id] || node->total == 0
+              || sonde_text_percent (node->total, total) < style->percent_limit)
+            continue;
+          is_added[node->id] = TRUE;
+          sonde_short_names_add (names, sonde_profile_function (profile, node->id)->name);
+        }
+    }
+  return names;
 }
 
 void
@@ -286,13 +362,16 @@ sonde_profile_append_tree (GString *out,
                            const SondeProfileStyle *style)
 {
   g_autoptr (GString) prefix = g_string_new (NULL);
+  g_autoptr (SondeShortNames) names = new_tree_names (profile, style);
   TreePrinter printer = { .out = out,
                           .prefix = prefix,
                           .profile = profile,
                           .style = style,
+                          .names = names,
                           .total = sonde_profile_total (profile) };
   guint n_processes = sonde_profile_n_processes (profile);
   Weight rest = { 0 };
+  g_autofree char *text = NULL;
   guint i;
 
   g_string_append (out, "\n  Total    Self");
@@ -319,18 +398,81 @@ sonde_profile_append_tree (GString *out,
       rest.beside += weight.beside;
     }
   append_numbers (&printer, &rest);
-  g_string_append_printf (out, "[%u more processes, %.1f%%]\n", n_processes - i,
+  text = g_strdup_printf ("[%u more, %.1f%%]", n_processes - i,
                           sonde_text_percent (rest.total, printer.total));
+  append_text (&printer, "", text, "");
+}
+
+/* @text, and blanks up to @width columns. */
+static void
+append_padded (GString *out, const char *text, guint width)
+{
+  guint n = count_columns (text);
+
+  g_string_append_printf (out, "%s%*s", text, n < width ? (int) (width - n) : 0, "");
+}
+
+/* Columns behind the numbers of a flat row; 0: any. */
+static guint
+count_room (const SondeProfile *profile, const SondeProfileStyle *style)
+{
+  guint indent = (guint) count_indent (profile);
+
+  return style->width == 0 ? 0 : style->width > indent ? style->width - indent : 1;
+}
+
+/* Of these, those that names have where modules stand behind them. */
+static guint
+name_width (const SondeProfile *profile, const SondeProfileStyle *style)
+{
+  guint room = count_room (profile, style);
+
+  if (room == 0)
+    return NAME_COLUMN;
+  return room > MIN_TEXT + 2 + MAX_MODULE ? room - 2 - MAX_MODULE : MIN (room, MIN_TEXT);
+}
+
+static void
+append_function (GString *out,
+                 const SondeProfile *profile,
+                 const SondeProfileStyle *style,
+                 const SondeFunction *function,
+                 const char *name)
+{
+  guint room = count_room (profile, style);
+  guint width = function->module[0] != '\0' ? name_width (profile, style) : room;
+  g_autofree char *fit
+      = room > 0 ? sonde_short_name_fit (name, width, style->utf8) : g_strdup (name);
+  g_autofree char *behind = g_strconcat (function->module, function->source[0] != '\0' ? "  " : "",
+                                         function->source, NULL);
+
+  if (function->module[0] == '\0' || (room > 0 && room < width + 3))
+    {
+      g_string_append_printf (out, "%s\n", fit);
+      return;
+    }
+  append_padded (out, fit, width);
+  if (room > 0)
+    {
+      g_autofree char *rest = g_steal_pointer (&behind);
+
+      behind = sonde_short_name_fit (rest, room - width - 2, style->utf8);
+    }
+  g_string_append_printf (out, "  %s\n", behind);
 }
 
 static void
 append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfileStyle *style)
 {
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
   guint64 total = sonde_profile_total (sums->profile);
   Weight rest = { 0 };
   guint n_lines = 0;
   guint n_rest = 0;
 
+  for (guint32 i = 0; i < sums->n_functions; i++)
+    if (sums->self[i] > 0 && sonde_text_percent (sums->self[i], total) >= style->percent_limit)
+      sonde_short_names_add (names, sonde_profile_function (sums->profile, i)->name);
   for (guint32 i = 0; i < sums->n_functions; i++)
     {
       guint32 id = sums->order[i];
@@ -350,11 +492,8 @@ append_flat_rows (GString *out, const SondeProfileSums *sums, const SondeProfile
       append_percent (out, style, sonde_text_percent (self, total));
       g_string_append_printf (out, " %6.1f%%  ", sonde_text_percent (sums->total[id], total));
       append_amounts (out, sums->profile, self, sums->beside[id]);
-      if (function->module[0] != '\0')
-        g_string_append_printf (out, "%-40s  %s%s%s\n", function->name, function->module,
-                                function->source[0] != '\0' ? "  " : "", function->source);
-      else
-        g_string_append_printf (out, "%s\n", function->name);
+      append_function (out, sums->profile, style, function,
+                       sonde_short_names_get (names, function->name));
     }
   if (n_rest > 0)
     {
@@ -387,7 +526,10 @@ sonde_profile_append_flat (GString *out,
   g_string_append (out, "\n   Self   Total  ");
   append_amount_titles (out, profile);
   if (has_modules (profile))
-    g_string_append_printf (out, "%-40s  Module\n", "Function");
+    {
+      append_padded (out, "Function", name_width (profile, style));
+      g_string_append (out, "  Module\n");
+    }
   else
     g_string_append (out, "Name\n");
   append_flat_rows (out, &sums, style);

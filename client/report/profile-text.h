@@ -10,6 +10,8 @@ typedef struct
   guint max_depth;      /* frames below a process */
   gboolean utf8;        /* lines drawn with box characters instead of ASCII */
   gboolean colours;     /* of a terminal: heavy shares in red, others in green */
+  gboolean full_names;  /* not shortened */
+  guint width;          /* columns that no row is wider than; 0: any */
 } SondeProfileStyle;
 
 #define SONDE_PROFILE_PERCENT_LIMIT 0.5 /* unless told */

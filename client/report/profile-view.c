@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/base/text.h"
+#include "client/names/short-name.h"
 
 /* Takes @tree as the only one of @view, and its fellow. */
 static void
@@ -12,7 +13,7 @@ take_tree (SondeProfile *view, const char *title, SondeCallTree *tree, SondeCall
   g_autofree char *comm = g_strdup (title);
   SondeModelProcess all = { .pid = -1, .comm = comm, .cmdline = comm };
 
-  sonde_profile_add_process (view, &all, tree, beside);
+  sonde_profile_add_process (view, &all, SONDE_TID_ALL, tree, beside);
 }
 
 static SondeProfile *
@@ -54,9 +55,11 @@ sonde_profile_view_bottom_up (const SondeProfile *profile)
 static gboolean
 has_name (const SondeFunction *function, const char *wanted, GPatternSpec *pattern)
 {
-  g_autofree char *bare = g_strndup (function->name, strcspn (function->name, "("));
+  g_autofree char *bare = g_strchomp (g_strndup (function->name, strcspn (function->name, "(")));
+  g_autofree char *short_name = sonde_short_name_new (function->name, SONDE_SHORT_BARE);
 
-  if (g_str_equal (function->name, wanted) || g_str_equal (bare, wanted))
+  if (g_str_equal (function->name, wanted) || g_str_equal (bare, wanted)
+      || g_str_equal (short_name, wanted))
     return TRUE;
   return strpbrk (wanted, "*?") != NULL && g_pattern_spec_match_string (pattern, function->name);
 }
@@ -126,7 +129,7 @@ group_functions (const SondeProfile *profile, GroupFunc group)
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
 
       sonde_profile_add_process (
-          view, &process->process, sonde_call_tree_remap (process->tree, group_of),
+          view, &process->process, process->tid, sonde_call_tree_remap (process->tree, group_of),
           process->beside != NULL ? sonde_call_tree_remap (process->beside, group_of) : NULL);
     }
   return view;
@@ -168,8 +171,7 @@ sonde_profile_view_by_process (const SondeProfile *profile)
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
-      g_autofree char *comm = sonde_text_escape (process->process.comm, -1);
-      g_autofree char *name = g_strdup_printf ("%s (pid %d)", comm, process->process.pid);
+      g_autofree char *name = sonde_profile_process_dup_label (process);
       guint32 id = sonde_profile_name_function (view, name, "");
       SondeCallTree *tree = sonde_call_tree_new (NULL);
       SondeCallTree *beside = new_beside (profile);
@@ -177,7 +179,7 @@ sonde_profile_view_by_process (const SondeProfile *profile)
       sonde_call_tree_add (tree, &id, 1, sonde_call_tree_node (process->tree, 0)->total);
       if (beside != NULL)
         sonde_call_tree_add (beside, &id, 1, sonde_call_tree_node (process->beside, 0)->total);
-      sonde_profile_add_process (view, &process->process, tree, beside);
+      sonde_profile_add_process (view, &process->process, process->tid, tree, beside);
     }
   return view;
 }
@@ -186,16 +188,31 @@ void
 sonde_profile_add_thread (SondeProfile *view,
                           const SondeModelProcess *process,
                           gint32 tid,
+                          const char *thread_name,
                           guint64 n_samples)
 {
-  g_autofree char *comm = sonde_text_escape (process->comm, -1);
-  g_autofree char *name
-      = tid == SONDE_TID_TRUNCATED
-            ? g_strdup_printf ("%s (pid %d, " SONDE_TRUNCATED ")", comm, process->pid)
-            : g_strdup_printf ("%s (pid %d, tid %d)", comm, process->pid, tid);
+  const SondeProfileProcess thread
+      = { .process = { .pid = process->pid, .comm = thread_name }, .tid = tid, .n_processes = 1 };
+  g_autofree char *name = sonde_profile_process_dup_label (&thread);
   guint32 id = sonde_profile_name_function (view, name, "");
   SondeCallTree *tree = sonde_call_tree_new (NULL);
 
   sonde_call_tree_add (tree, &id, 1, n_samples);
-  sonde_profile_add_process (view, process, tree, NULL);
+  sonde_profile_add_process (view, process, tid, tree, NULL);
+}
+
+SondeProfile *
+sonde_profile_view_by (const SondeProfile *profile, SondeBy by)
+{
+  switch (by)
+    {
+    case SONDE_BY_MODULE:
+      return sonde_profile_view_by_module (profile);
+    case SONDE_BY_LINE:
+      return sonde_profile_view_by_line (profile);
+    case SONDE_BY_FUNCTION:
+      return NULL;
+    default:
+      return sonde_profile_view_by_process (profile);
+    }
 }

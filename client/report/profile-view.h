@@ -32,4 +32,8 @@ SondeProfile *sonde_profile_view_by_process (const SondeProfile *profile);
 void sonde_profile_add_thread (SondeProfile *view,
                                const SondeModelProcess *process,
                                gint32 tid,
+                               const char *thread_name,
                                guint64 n_samples);
+
+/* What --by shows as rows; NULL: the functions of @profile itself. */
+SondeProfile *sonde_profile_view_by (const SondeProfile *profile, SondeBy by);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/model/call-tree.h"
+#include "client/model/grouping.h"
 #include "client/names/symbol-resolver.h"
 
 typedef enum
@@ -14,10 +15,17 @@ typedef enum
   SONDE_UNIT_SELF, /* ns of calls, without those below */
 } SondeUnit;
 
+/* A process, a thread of one, or several processes that are shown as one. */
 typedef struct
 {
-  SondeModelProcess process; /* pid -1: several of that name */
-  SondeCallTree *tree;       /* ids are numbers of functions; the root's total is the process's */
+  SondeModelProcess process; /* pid -1: several, of which the heaviest has that command line */
+  gint32 tid;                /* SONDE_TID_ALL: no single thread */
+  guint n_processes;
+  GHashTable *pids;    /* of these; NULL: of one */
+  guint64 heaviest;    /* total of that one */
+  SondeCallTree *tree; /* ids are numbers of functions; the root's total is the process's */
+  GArray *depths;      /* guint32: by node of it how often a recursion was folded there, or 0; NULL:
+                          none was */
   SondeCallTree *beside; /* NULL, or the same nodes: blocks where @tree has bytes, or the reverse;
                             a stack has weight in both */
 } SondeProfileProcess;
@@ -49,16 +57,27 @@ guint32 sonde_profile_name_function (SondeProfile *self, const char *name, const
 guint32 sonde_profile_n_functions (const SondeProfile *self);
 const SondeFunction *sonde_profile_function (const SondeProfile *self, guint32 function);
 
+/* Has processes that are added become the groups of @grouping (transfer full). Before the first. */
+void sonde_profile_group (SondeProfile *self, SondeGrouping *grouping);
+
 /**
  * sonde_profile_add_process:
+ * @tid: SONDE_TID_ALL, or the thread that @tree is of
  * @process: copied
  * @tree: (transfer full)
  * @beside: (transfer full) (nullable)
  */
 void sonde_profile_add_process (SondeProfile *self,
                                 const SondeModelProcess *process,
+                                gint32 tid,
                                 SondeCallTree *tree,
                                 SondeCallTree *beside);
+
+/* "cc1 (pid 12)", "cc1 (1,204 processes)", "worker (pid 12, tid 15)"; (transfer full): escaped */
+char *sonde_profile_process_dup_label (const SondeProfileProcess *process);
+
+/* From @max processes on the lightest become one, "[n more processes]". They have to be sorted. */
+void sonde_profile_limit (SondeProfile *self, guint max);
 
 /* Puts the heaviest process first; without it they stay as they were added. */
 void sonde_profile_sort (SondeProfile *self);

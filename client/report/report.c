@@ -6,35 +6,33 @@
 #include "client/report/profile-json.h"
 #include "client/report/profile-view.h"
 
-gboolean
-sonde_report_filter_matches (const SondeReportFilter *self, const SondeModelProcess *process)
-{
-  return (self->pid < 0 || process->pid == self->pid)
-         && (self->comm == NULL || g_str_equal (process->comm, self->comm));
-}
-
 static void
 take_sample (const SondeModelSample *sample, gpointer user_data)
 {
   SondeReport *self = user_data;
-  const SondeReportFilter *filter = &self->filter;
 
-  if (sonde_report_filter_matches (filter,
-                                   sonde_capture_model_process (self->model, sample->process))
-      && (filter->tid < 0 || sample->tid == filter->tid) && sample->time_ns >= filter->from_ns
-      && sample->time_ns < filter->to_ns)
-    sonde_samples_add (&self->samples, sample);
+  if (self->is_raw
+      || (sample->time_ns >= self->from_ns && sample->time_ns < self->to_ns
+          && sonde_sample_filter_matches (
+              &self->options.filter, self->model,
+              sonde_capture_model_process (self->model, sample->process), sample->tid)))
+    sonde_samples_add (&self->samples, sample, 1);
 }
 
 SondeReport *
-sonde_report_new (const SondeReportFilter *filter)
+sonde_report_new (const SondeReportOptions *options, gint64 start_ns)
 {
   SondeReport *self = g_new0 (SondeReport, 1);
 
-  self->filter = filter != NULL ? *filter : (SondeReportFilter) SONDE_REPORT_FILTER_INIT;
-  self->filter.comm = g_strdup (self->filter.comm);
+  self->is_raw = options == NULL;
+  if (options != NULL)
+    {
+      self->options = *options;
+      sonde_sample_filter_range (&options->filter, start_ns, &self->from_ns, &self->to_ns);
+    }
   self->model = sonde_capture_model_new (&(SondeModelFuncs){ .sample = take_sample }, self);
   sonde_samples_init (&self->samples, sonde_capture_model_budget (self->model), FALSE);
+  self->samples.by_thread = !self->is_raw && options->by == SONDE_BY_THREAD;
   return self;
 }
 
@@ -47,7 +45,6 @@ sonde_report_free (SondeReport *self)
   sonde_samples_clear (&self->samples);
   sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
-  g_free ((char *) self->filter.comm);
   g_free (self);
 }
 
@@ -69,31 +66,26 @@ sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
       sonde_symbol_resolver_make_room (self->resolver, g_ptr_array_index (trees, i));
 
   self->profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->resolver);
+  if (!self->is_raw)
+    sonde_profile_group (self->profile, sonde_grouping_new (self->options.by, self->model));
   for (guint i = 0; i < trees->len; i++)
     {
       g_autoptr (SondeCallTree) locations = g_steal_pointer (&g_ptr_array_index (trees, i));
+      gint32 tid;
+      guint process;
 
-      if (locations != NULL) /* as large as what it becomes: it goes at once */
-        sonde_profile_add_process (self->profile, sonde_capture_model_process (self->model, i),
-                                   sonde_symbol_resolver_expand (self->resolver, locations), NULL);
+      if (locations == NULL)
+        continue;
+      process = sonde_samples_process_of (&self->samples, i, &tid);
+      /* as large as what it becomes: it goes at once */
+      sonde_profile_add_process (self->profile, sonde_capture_model_process (self->model, process),
+                                 tid, sonde_symbol_resolver_expand (self->resolver, locations),
+                                 NULL);
     }
   sonde_symbol_resolver_forget_locations (self->resolver);
+  if (!self->is_raw)
+    sonde_profile_fold (self->profile, &self->options.folding);
   sonde_profile_sort (self->profile);
-}
-
-SondeProfile *
-sonde_report_by_thread (const SondeReport *self)
-{
-  SondeProfile *view = sonde_profile_new (SONDE_UNIT_SAMPLES, NULL);
-
-  for (guint i = 0; i < self->samples.threads->len; i++)
-    {
-      const SondeSampleThread *thread = sonde_samples_thread (&self->samples, i);
-
-      sonde_profile_add_thread (view, sonde_capture_model_process (self->model, thread->process),
-                                thread->tid, thread->n_samples);
-    }
-  return view;
 }
 
 GString *

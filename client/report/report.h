@@ -1,42 +1,40 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A capture summed up: one call tree of functions for each process. */
+/* A capture summed up: a call tree of functions for each group of processes. */
 #pragma once
 
+#include "client/model/sample-filter.h"
 #include "client/model/samples.h"
+#include "client/report/folding.h"
 #include "client/report/profile.h"
 
-/* Which samples count. */
+/* What a report is to show; zeros but for the filter: the default. */
 typedef struct
 {
-  gint64 pid;       /* -1: all */
-  gint64 tid;       /* -1: all */
-  const char *comm; /* NULL: all */
-  gint64 from_ns;   /* CLOCK_MONOTONIC */
-  gint64 to_ns;     /* the first moment that does not count any more */
-} SondeReportFilter;
-
-/* Whether the process is wanted. */
-gboolean sonde_report_filter_matches (const SondeReportFilter *self,
-                                      const SondeModelProcess *process);
+  SondeSampleFilter filter;
+  SondeBy by; /* which processes are one; of functions: SONDE_BY_COMMAND */
+  SondeFolding folding;
+} SondeReportOptions;
 
 /* Open to be read. */
 typedef struct
 {
-  SondeReportFilter filter; /* its comm is ours */
+  SondeReportOptions options; /* texts are the caller's */
+  gboolean is_raw;            /* nothing is left out or merged */
+  gint64 from_ns;             /* CLOCK_MONOTONIC */
+  gint64 to_ns;
   SondeCaptureModel *model;
   SondeSamples samples;          /* of locations */
   SondeSymbolResolver *resolver; /* NULL before the end, as is what follows */
-  SondeProfile *profile;         /* processes with samples, heaviest first */
+  SondeProfile *profile;         /* groups with samples, heaviest first */
 } SondeReport;
 
-/* Takes every sample. */
-#define SONDE_REPORT_FILTER_INIT                                                                   \
-  {                                                                                                \
-    .pid = -1, .tid = -1, .from_ns = G_MININT64, .to_ns = G_MAXINT64                               \
-  }
-
-/* @filter: its comm, too, is copied; NULL takes every sample */
-SondeReport *sonde_report_new (const SondeReportFilter *filter);
+/**
+ * sonde_report_new:
+ * @options: (nullable): copied, but for texts, which the caller keeps; NULL: all samples as they
+ *   are, each process by itself
+ * @start_ns: of the capture, CLOCK_MONOTONIC: its file header's; from there --from is counted
+ */
+SondeReport *sonde_report_new (const SondeReportOptions *options, gint64 start_ns);
 void sonde_report_free (SondeReport *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeReport, sonde_report_free)
 
@@ -45,9 +43,6 @@ void sonde_report_add_frame (SondeReport *self, const SondeFrame *frame);
 /* Looks up the names. No frame may follow; what is below may be asked only afterwards.
  * @options: (nullable) */
 void sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options);
-
-/* (transfer full): a profile whose functions are the threads. */
-SondeProfile *sonde_report_by_thread (const SondeReport *self);
 
 #define SONDE_REPORT_JSON_VERSION 1 /* raised when a member changes its meaning or goes */
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "client/model/samples.h"
+#include "client/model/task-list.h"
 #include "client/names/symbol-resolver.h"
 #include "client/report/profile-view.h"
 #include "client/report/report-text.h"
@@ -88,7 +89,7 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
   SondeTopWindow *self = user_data;
   const SondeCallTree *tree = sonde_samples_ensure_tree (&self->samples, sample->process);
   guint32 n_nodes = sonde_call_tree_n_nodes (tree);
-  SondeSamplePlace place = sonde_samples_add (&self->samples, sample);
+  SondeSamplePlace place = sonde_samples_add (&self->samples, sample, 1);
 
   place.time_ns = self->now_ns;
   self->n_nodes += sonde_call_tree_n_nodes (tree) - n_nodes;
@@ -141,8 +142,9 @@ is_of_use (const SondeFrame *frame)
     case SONDE_FRAME_ALLOCATION:
     case SONDE_FRAME_MARK:
     case SONDE_FRAME_LOG:
-    case SONDE_FRAME_FILE_CHUNK:
       return FALSE;
+    case SONDE_FRAME_FILE_CHUNK:
+      return sonde_task_list_is_chunk ((const SondeFrameFileChunk *) frame);
     case SONDE_FRAME_CTRDEF:
     case SONDE_FRAME_CTRSET:
       return frame->pid <= 0;
@@ -206,6 +208,7 @@ static SondeProfile *
 new_profile (SondeTopWindow *self, const GPtrArray *trees, gboolean *is_unnamed_yet)
 {
   SondeProfile *profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->resolver);
+  const SondeFolding folding = { 0 };
   guint32 placeholder = sonde_profile_name_function (profile, PLACEHOLDER, "");
   g_autofree guint32 *numbers = sonde_symbol_resolver_dup_functions (self->resolver, placeholder);
 
@@ -219,8 +222,10 @@ new_profile (SondeTopWindow *self, const GPtrArray *trees, gboolean *is_unnamed_
       tree = sonde_call_tree_remap (locations, numbers);
       for (guint32 k = 1; k < sonde_call_tree_n_nodes (tree) && !*is_unnamed_yet; k++)
         *is_unnamed_yet = sonde_call_tree_node (tree, k)->id == placeholder;
-      sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i), tree, NULL);
+      sonde_profile_add_process (profile, sonde_capture_model_process (self->model, i),
+                                 SONDE_TID_ALL, tree, NULL);
     }
+  sonde_profile_fold (profile, &folding);
   sonde_profile_sort (profile);
   return profile;
 }
@@ -261,9 +266,12 @@ window_select (SondeTopWindow *self, Selection *selection)
       const SondeSampleThread *thread = sonde_samples_thread (&self->samples, i);
 
       if (threads[i] > 0)
-        sonde_profile_add_thread (profile,
-                                  sonde_capture_model_process (self->model, thread->process),
-                                  thread->tid, threads[i]);
+        sonde_profile_add_thread (
+            profile, sonde_capture_model_process (self->model, thread->process), thread->tid,
+            sonde_capture_model_thread_name (
+                self->model, sonde_capture_model_process (self->model, thread->process),
+                thread->tid),
+            threads[i]);
     }
   selection->threads = profile;
 }

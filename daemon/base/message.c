@@ -31,7 +31,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_START]
   = { "start", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
   [SONDE_MESSAGE_PROCESS]
-  = { "process", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 2 },
+  = { "process", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 3 },
   [SONDE_MESSAGE_FILE] = { "file", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageFile), 0, 0, 1 },
   [SONDE_MESSAGE_STOP]
   = { "stop", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
@@ -169,7 +169,8 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
 static const char *
 check_process (const SondeMessageProcess *process, unsigned n_fds)
 {
-  const uint32_t known_fds = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE;
+  const uint32_t known_fds
+      = SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE | SONDE_PROCESS_FD_CGROUP;
 
   if ((process->fds & ~known_fds) != 0)
     return "unknown descriptors";

@@ -262,7 +262,8 @@ typedef struct
 enum
 {
   SONDE_PROCESS_FD_MAPS = 1 << 0,    /* a descriptor for /proc/PID/maps follows */
-  SONDE_PROCESS_FD_CMDLINE = 1 << 1, /* then one for /proc/PID/cmdline */
+  SONDE_PROCESS_FD_CMDLINE = 1 << 1, /* then one for /proc/PID/cmdline, */
+  SONDE_PROCESS_FD_CGROUP = 1 << 2,  /* and one for /proc/PID/cgroup */
 };
 
 /* A process, as an answer (request_id) or unasked (0, a target). */

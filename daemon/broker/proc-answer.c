@@ -7,7 +7,7 @@
 #include "daemon/base/limits.h"
 
 #define MAX_PARTS 4 /* DOCUMENT, COUNTERS, PROCESS, and another DOCUMENT */
-#define MAX_FDS   2 /* of one part */
+#define MAX_FDS   3 /* of one part */
 
 typedef struct
 {
@@ -144,7 +144,7 @@ add_process (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *
 {
   SondeMessageProcess message;
   SondeForeignMount mount;
-  int fds[2];
+  int fds[3];
   unsigned n_fds = sonde_proc_broker_open_process (broker, question->request_id, question->pid,
                                                    &message, fds, &mount);
 

@@ -352,7 +352,7 @@ open_maps (SondeProcBroker *self, Process *process)
 }
 
 static void
-add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[2], unsigned *n_fds)
+add_fd (int fd, guint32 bit, SondeMessageProcess *reply, int fds[3], unsigned *n_fds)
 {
   if (fd < 0)
     return;
@@ -432,7 +432,7 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
                                 guint64 request_id,
                                 pid_t pid,
                                 SondeMessageProcess *reply,
-                                int fds[2],
+                                int fds[3],
                                 SondeForeignMount *mount)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
@@ -459,6 +459,8 @@ sonde_proc_broker_open_process (SondeProcBroker *self,
       if (self->allows_cmdlines || process.uid == self->owner_uid)
         add_fd (openat (process.fd, "cmdline", O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
                 SONDE_PROCESS_FD_CMDLINE, reply, fds, &n_fds);
+      add_fd (openat (process.fd, "cgroup", O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
+              SONDE_PROCESS_FD_CGROUP, reply, fds, &n_fds);
       open_mountinfo (self, &process, -1, mount);
     }
   sonde_clear_fd (&process.fd);

@@ -93,7 +93,7 @@ unsigned sonde_proc_broker_open_process (SondeProcBroker *self,
                                          guint64 request_id,
                                          pid_t pid,
                                          SondeMessageProcess *reply,
-                                         int fds[2],
+                                         int fds[3],
                                          SondeForeignMount *mount);
 
 /* Requests that came before the first of them is looked into: what is read for one of a process is

@@ -105,8 +105,8 @@ static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
   g_autoptr (SondeExportSource) source = formats[which].write == sonde_export_heaptrack
-                                             ? sonde_export_source_new_heap (path, -1, NULL, NULL)
-                                             : sonde_export_source_new (path, NULL, NULL);
+                                             ? sonde_export_source_new_heap (path, NULL, NULL, NULL)
+                                             : sonde_export_source_new (path, NULL, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;
   int out = memfd_create ("output", MFD_CLOEXEC);
   int saved = dup (STDOUT_FILENO);

@@ -18,7 +18,8 @@
 static void
 check_profile (const SondeHeap *heap, SondeProfile *owned)
 {
-  const SondeProfileStyle style = { 1, MAX_DEPTH, TRUE, FALSE };
+  const SondeProfileStyle style
+      = { .percent_limit = 1, .max_depth = MAX_DEPTH, .utf8 = TRUE, .width = 60 };
   g_autoptr (SondeProfile) profile = owned;
   g_autoptr (GString) text = g_string_new (NULL);
 
@@ -107,7 +108,8 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   const SondeHeapOptions usual = SONDE_HEAP_OPTIONS_INIT;
-  const SondeHeapOptions special = { .filter = { .pid = 42, .comm = "x" },
+  const SondeHeapOptions special = { .filter = { .pid = 42, .tid = -1, .comm = (char[]){ "x" } },
+                                     .folding = { .folds_wrappers = TRUE },
                                      .temporary_ns = 1000,
                                      .moments_ns = { 1000, 3000 } };
 

@@ -43,7 +43,8 @@ check_findings (const SondeLedgerCheck *ledger)
 static void
 check_view (const SondeReport *report, SondeProfile *view)
 {
-  const SondeProfileStyle style = { 1, MAX_DEPTH, TRUE, FALSE };
+  const SondeProfileStyle style
+      = { .percent_limit = 1, .max_depth = MAX_DEPTH, .utf8 = TRUE, .width = 60 };
   g_autoptr (SondeProfile) owned = view;
   g_autoptr (GString) text = g_string_new (NULL);
 
@@ -60,7 +61,7 @@ static void
 check_views (const SondeReport *report)
 {
   const SondeProfile *profile = report->profile;
-  const SondeProfileStyle style = { 0, MAX_DEPTH, FALSE, FALSE };
+  const SondeProfileStyle style = { .max_depth = MAX_DEPTH, .full_names = TRUE };
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (SondeProfileDiff) diff = NULL;
 
@@ -68,7 +69,7 @@ check_views (const SondeReport *report)
   check_view (report, sonde_profile_view_callers (profile, "*a*"));
   check_view (report, sonde_profile_view_by_module (profile));
   check_view (report, sonde_profile_view_by_process (profile));
-  check_view (report, sonde_report_by_thread (report));
+  check_view (report, sonde_profile_view_by (report->profile, SONDE_BY_THREAD));
   if (sonde_profile_total (profile) == 0)
     return;
   diff = sonde_profile_diff_new (profile, profile);
@@ -80,7 +81,8 @@ check_views (const SondeReport *report)
 static void
 check_report (SondeReport *report)
 {
-  const SondeProfileStyle styles[] = { { 0, MAX_DEPTH, TRUE, FALSE }, { 20, 2, FALSE, FALSE } };
+  const SondeProfileStyle styles[] = { { .max_depth = MAX_DEPTH, .utf8 = TRUE },
+                                       { .percent_limit = 20, .max_depth = 2, .width = 40 } };
 
   sonde_report_finish (report, NULL);
   for (gsize i = 0; i < G_N_ELEMENTS (styles); i++)
@@ -98,9 +100,9 @@ check_report (SondeReport *report)
 static void
 check_pictures (const SondeSampleLog *log)
 {
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, log, NULL, MAX_NODES);
   const SondeFlameSource source
       = { .log = log, .other = log, .title = "title", .other_title = "other", .start = "start" };
+  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (&source, MAX_NODES);
   const SondeFlameSource alone = { .log = log, .title = "title" };
   g_autoptr (GByteArray) data = NULL;
   GString *svg;
@@ -175,7 +177,7 @@ show (SondeCaptureFile *file)
   g_autoptr (SondeCalls) calls = sonde_calls_new (-1);
   g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
-  g_autoptr (SondeReport) report = sonde_report_new (NULL);
+  g_autoptr (SondeReport) report = sonde_report_new (NULL, 0);
   g_autoptr (SondeFrameText) frame_text = sonde_frame_text_new ();
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (GError) error = NULL;

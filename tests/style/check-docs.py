@@ -93,10 +93,13 @@ def check_sonded(text, help_text):
 
 
 def takes(*command):
-    """Whether it knows the option at the end, which its help has no line for; 1 is a number and a text."""
+    """Whether it knows the option at the end, which its help has no line for; 1 is a number and a text. A page has the
+    argument of a short option behind its long name."""
     *command, option = command
-    command += [option.split()[0], *['1'] * (len(option.split()) - 1)]
-    return subprocess.run([*command, '--help'], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+    name, *argument = option.split()
+    values = [['1'] * len(argument)] if name.startswith('--') else [[], ['1']]
+    return any(subprocess.run([*command, name, *value, '--help'], stdin=subprocess.DEVNULL, capture_output=True,
+                              check=False).returncode == 0 for value in values)
 
 
 def check_sondectl(text, help_text, help_of, takes_option):

@@ -202,9 +202,9 @@ def test_views(system):
     """The call trees add up to the sums, each in both units."""
     for option, member in (('--peak', 'peak'), ('--leaks', 'left'), ('--temporary', 'temporary')):
         for unit, key in (('bytes', 'bytes'), ('count', 'blocks')):
-            heap = json.loads(system.sondectl('heap', '--json', '-l', '0', option, '--by', unit, system.path('sqlite3.syscap')))
+            heap = json.loads(system.sondectl('heap', '--json', '-l', '0', option, '--unit', unit, system.path('sqlite3.syscap')))
             n_nodes = sum(node['self'] for process in heap['processes'] for node in process['nodes'])
-            check(heap['total'] == heap[member][key] == n_nodes, f'{option} --by {unit}: {heap["total"]}, {heap[member]}, {n_nodes}')
+            check(heap['total'] == heap[member][key] == n_nodes, f'{option} --unit {unit}: {heap["total"]}, {heap[member]}, {n_nodes}')
 
 
 def test_graph(system):

@@ -13,9 +13,9 @@ feed_report (gpointer receiver, const SondeFrame *frame)
 }
 
 static SondeReport *
-make_report (CaptureBuilder *capture, const SondeReportFilter *filter)
+make_report (CaptureBuilder *capture, const SondeReportOptions *options)
 {
-  SondeReport *report = sonde_report_new (filter);
+  SondeReport *report = sonde_report_new (options, 0);
 
   capture_foreach (capture, feed_report, report);
   sonde_report_finish (report, NULL);
@@ -263,7 +263,7 @@ embedded_symbols_name_what_was_sampled_before (void)
                                     file->len - 40, true));
   report = make_report (capture, NULL);
   sonde_profile_append_flat (flat, report->profile, &style);
-  assert_has (flat->str, "100.0%  100.0%  foo()");
+  assert_has (flat->str, "100.0%  100.0%  foo ");
   assert_has (flat->str, "one.so\n");
 }
 
@@ -273,18 +273,19 @@ filters_choose_by_pid_and_by_name (void)
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
   g_autoptr (SondeReport) by_pid = NULL;
   g_autoptr (SondeReport) by_name = NULL;
-  SondeReportFilter pid_filter = SONDE_REPORT_FILTER_INIT;
-  SondeReportFilter name_filter = SONDE_REPORT_FILTER_INIT;
+  SondeReportOptions of_pid = { .filter = SONDE_SAMPLE_FILTER_INIT };
+  SondeReportOptions of_name = { .filter = SONDE_SAMPLE_FILTER_INIT };
+  char two[] = "two";
 
   add_process (capture, 5, "one");
   add_process (capture, 6, "two");
   add_sample (capture, 5, 0x1000);
   add_sample (capture, 6, 0x1000);
   add_sample (capture, 6, 0x1000);
-  pid_filter.pid = 5;
-  name_filter.comm = "two";
-  by_pid = make_report (capture, &pid_filter);
-  by_name = make_report (capture, &name_filter);
+  of_pid.filter.pid = 5;
+  of_name.filter.comm = two;
+  by_pid = make_report (capture, &of_pid);
+  by_name = make_report (capture, &of_name);
   g_assert_cmpuint (sonde_profile_total (by_pid->profile), ==, 1);
   g_assert_cmpuint (sonde_profile_total (by_name->profile), ==, 2);
 }

@@ -144,14 +144,16 @@ def test_choices(folder):
             ('export', '-f', 'heaptrack', path, 'the capture has no allocations'),
             ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
             ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
-            ('export', '-f', 'folded', '-p', '1', path, 'for heaptrack'),
-            ('heap', '--by', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
+            ('export', '-f', 'folded', '--by', 'module', path, 'which processes are one'),
+            ('flamegraph', '--by', 'line', path, 'which processes are one'), ('heap', '--by', 'thread', path, 'no threads'),
+            ('diff', '--by', 'process', path, path, '--by=command'), ('report', '--fold-recursion', 'alll', path, 'did you mean all?'),
+            ('heap', '--unit', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),
             ('record', '--memory', 'sampled', '--', 'true', '--memory=sampled'), ('help', 'repot', 'did you mean report?')):
         complaint = check_refused(command, *arguments)
         check(wanted in complaint, complaint)
     complaint = check_refused('report', '--by', 'zzz', path)
-    check(complaint == 'sondectl: --by is one of process, thread, module, function, line, not "zzz"\n', complaint)
+    check(complaint == 'sondectl: --by is one of none, container, unit, command, process, thread, module, function, line, not "zzz"\n', complaint)
     complaint = run('repot').stderr
     check(complaint == 'sondectl: repot is neither a command of sondectl, nor a capture, nor a program; did you mean report?\n', complaint)
     complaint = run('xyzzy').stderr

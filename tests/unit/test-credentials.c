@@ -136,7 +136,7 @@ static int
 ask (SondeProcBroker *broker, pid_t pid)
 {
   SondeMessageProcess reply;
-  int fds[2];
+  int fds[3];
   SondeForeignMount mount;
   unsigned n_fds = sonde_proc_broker_open_process (broker, 1, pid, &reply, fds, &mount);
 

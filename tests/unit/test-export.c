@@ -64,9 +64,11 @@ export_process_as (
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
+  const SondeReportOptions options
+      = { .filter = { .pid = pid, .tid = -1, .to_s = INFINITY }, .by = SONDE_BY_PROCESS };
   g_autoptr (SondeExportSource) source
-      = func == sonde_export_heaptrack ? sonde_export_source_new_heap (path, pid, NULL, &error)
-                                       : sonde_export_source_new (path, NULL, &error);
+      = func == sonde_export_heaptrack ? sonde_export_source_new_heap (path, &options, NULL, &error)
+                                       : sonde_export_source_new (path, NULL, NULL, &error);
   g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
   char *text = NULL;
 
@@ -427,7 +429,7 @@ refuses_what_cannot_be_read_twice (void)
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_null (sonde_export_source_new ("/dev/null", NULL, &error));
+  g_assert_null (sonde_export_source_new ("/dev/null", NULL, NULL, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE);
 }
 
@@ -437,7 +439,7 @@ exports_what_comes_before_a_break (void)
   g_autoptr (CaptureBuilder) capture = make_capture ();
   g_autoptr (GError) error = NULL;
   char *path = write_file (capture, capture_bytes (capture)->len - 8);
-  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, &error);
+  g_autoptr (SondeExportSource) source = sonde_export_source_new (path, NULL, NULL, &error);
   g_autoptr (SondeProfile) profile = NULL;
 
   g_assert_no_error (error);
@@ -499,7 +501,7 @@ tells_no_more_stacks_than_a_log_has_bytes_for (void)
 
   add_dense_log (capture);
   path = write_file (capture, -1);
-  source = sonde_export_source_new (path, NULL, &error);
+  source = sonde_export_source_new (path, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_null (source->fault);
   g_assert_cmpuint (source->n_allocated, ==, SONDE_HEAP_LOG_MAX_EVENTS + 2);
@@ -686,7 +688,7 @@ tells_heaptrack_of_no_more_than_was_named (void)
 
   allocate (capture, 10, 11, 5, 0x5000, 32);
   path = write_file (capture, -1);
-  source = sonde_export_source_new_heap (path, -1, NULL, &error);
+  source = sonde_export_source_new_heap (path, NULL, NULL, &error);
   g_assert_no_error (error);
   add_process (capture, 20, "other");
   allocate (capture, 20, 20, 1, 0x7000, 64);

@@ -22,6 +22,14 @@ make_log (CaptureBuilder *capture)
   return log;
 }
 
+static SondeFlameGraph *
+new_graph (const SondeSampleLog *log, const SondeSampleLog *other, guint32 max_nodes)
+{
+  const SondeFlameSource source = { .log = log, .other = other, .by = SONDE_BY_PROCESS };
+
+  return sonde_flame_graph_new (&source, max_nodes);
+}
+
 /* "one two": two processes, of which the second is heavier. */
 static SondeSampleLog *
 make_two_processes (guint n_light)
@@ -64,13 +72,13 @@ static void
 frames_hang_below_their_processes_heaviest_first (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, NULL, 100);
+  g_autoptr (SondeFlameGraph) graph = new_graph (log, NULL, 100);
   g_autofree char *nodes = describe (graph);
 
   g_assert_cmpstr (nodes, ==,
-                   "0 two (6) 0/22\n1 main 0/21\n2 heavy 20/20\n2 light 1/1\n"
+                   "0 two (pid 6) 0/22\n1 main 0/21\n2 heavy 20/20\n2 light 1/1\n"
                    "1 [stack truncated] 0/1\n2 main 1/1\n"
-                   "0 one (5) 0/2\n1 main 0/2\n2 light 2/2\n");
+                   "0 one (pid 5) 0/2\n1 main 0/2\n2 light 2/2\n");
   g_assert_cmpuint (graph->total[0], ==, 24);
   g_assert_cmpuint (graph->threshold, ==, 1);
 }
@@ -79,11 +87,11 @@ static void
 light_frames_are_summed_up_by_their_callers (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, NULL, NULL, 3);
+  g_autoptr (SondeFlameGraph) graph = new_graph (log, NULL, 3);
   g_autofree char *nodes = describe (graph);
 
   g_assert_cmpstr (nodes, ==,
-                   "0 [lighter frames] 2/2\n0 two (6) 0/22\n1 [lighter frames] 1/1\n"
+                   "0 [lighter frames] 2/2\n0 two (pid 6) 0/22\n1 [lighter frames] 1/1\n"
                    "1 main 0/21\n2 [lighter frames] 1/1\n2 heavy 20/20\n");
   g_assert_cmpuint (graph->threshold, ==, 4);
   g_assert_cmpuint (graph->functions->len, ==, 4);
@@ -104,7 +112,7 @@ compared_captures_meet_by_name (void)
 {
   g_autoptr (SondeSampleLog) log = make_two_processes (2);
   g_autoptr (SondeSampleLog) other = make_two_processes (60);
-  g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (log, other, NULL, 100);
+  g_autoptr (SondeFlameGraph) graph = new_graph (log, other, 100);
   const SondeFlameNode *first = sonde_flame_graph_node (graph, 0);
 
   g_assert_cmpstr (sonde_flame_graph_function (graph, first->function)->name, ==, "one");
@@ -146,7 +154,7 @@ times_may_be_any (void)
       ADD (sonde_writer_add_mark (capture->writer, &origin, -5, "", "", ""));
     }
   log = make_log (capture);
-  graph = sonde_flame_graph_new (log, NULL, NULL, 100);
+  graph = new_graph (log, NULL, 100);
   data = sonde_flame_data_new (&(SondeFlameSource){ .log = log, .title = "", .start = "" }, graph,
                                1);
   g_assert_cmpuint (data->len, >, 0);

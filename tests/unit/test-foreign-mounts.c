@@ -77,7 +77,7 @@ find_mount (SondeProcBroker *broker, pid_t pid)
 {
   SondeMessageProcess reply;
   SondeForeignMount mount;
-  int fds[2];
+  int fds[3];
   unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, &reply, fds, &mount);
 
   for (unsigned i = 0; i < n_fds; i++)

@@ -393,7 +393,7 @@ filters_choose_processes (void)
   allocate (capture, PID, PID, 2000, 0x10, 100, 1);
   allocate (capture, 6, 6, 2000, 0x10, 50, 2);
   release (capture, 6, 6, 3000, 0x99);
-  options.filter.comm = "prog";
+  options.filter.comm = (char[]){ "prog" };
   heap = analyse (capture, &options);
   assert_metric (heap, SONDE_HEAP_ALLOCATED, 100, 1);
   assert_metric (heap, SONDE_HEAP_LEFT, 100, 1);

@@ -105,7 +105,7 @@ texts_that_are_made_to_collide_do_not (void)
 static void
 a_report_has_all_samples_whatever_is_cut_off (void)
 {
-  g_autoptr (SondeReport) report = sonde_report_new (NULL);
+  g_autoptr (SondeReport) report = sonde_report_new (NULL, 0);
   gsize size_bytes = sizeof (SondeFrameSample) + 1000 * sizeof (guint64);
   g_autofree SondeFrameSample *sample = g_malloc0 (size_bytes);
   const SondeProfile *profile;

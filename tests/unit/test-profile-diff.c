@@ -19,7 +19,7 @@ new_profile (const char *const *names, const guint64 *weights, guint n)
       path[1] = sonde_profile_name_function (profile, names[i], "prog");
       sonde_call_tree_add (tree, path, 2, weights[i]);
     }
-  sonde_profile_add_process (profile, &process, tree, NULL);
+  sonde_profile_add_process (profile, &process, SONDE_TID_ALL, tree, NULL);
   return profile;
 }
 

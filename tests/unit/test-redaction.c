@@ -175,7 +175,7 @@ refuse_last (Fixture *fixture, int status)
       SondeMessageProcess answer
           = { .request_id = request->id, .pid = request->pid, .status = status };
 
-      sonde_tracker_answer_process (fixture->tracker, &answer, -1, -1);
+      sonde_tracker_answer_process (fixture->tracker, &answer, -1, -1, -1);
     }
 }
 

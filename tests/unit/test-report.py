@@ -102,8 +102,10 @@ def test_json(case):
 
 def test_plain(case):
     tree = case.run('report', case.path)
-    check(tree.endswith('\n  Total    Self\n 100.0%          prog (pid 42)\n 100.0%          main\n'
-                            '  75.0%   75.0%  ├─ add()\n  25.0%   25.0%  └─ main\n'), tree)
+    check(tree.endswith('\n  Total    Self\n 100.0%          prog (pid 42)\n 100.0%   25.0%  main  [2 deep]\n'
+                            '  75.0%   75.0%  add\n'), tree)
+    tree = case.run('report', '--fold-recursion=no', '--full-names', case.path)
+    check(tree.endswith('100.0%          main\n  75.0%   75.0%  ├─ add()\n  25.0%   25.0%  └─ main\n'), tree)
     check('\033' not in tree, 'colours in a pipe')
 
 
@@ -120,7 +122,7 @@ def test_pager(case):
     check(all(line.startswith('paged:') for line in shown.splitlines()), shown)
     for arguments, pager in ((['--no-pager'], 'sed s/^/paged:/'), ([], 'nonexistent-pager 2>/dev/null'), ([], 'cat')):
         shown = case.run_on_terminal('report', *arguments, case.path, PAGER=pager, NO_COLOR='1')
-        check('add()' in shown and 'paged:' not in shown, f'{arguments}, {pager}: {shown}')
+        check('  add' in shown and 'paged:' not in shown, f'{arguments}, {pager}: {shown}')
     case.run_on_terminal('report', case.path, PAGER='true')  # which reads nothing
 
 
@@ -131,7 +133,7 @@ def test_diff(case):
     shown = case.run('diff', case.path, after)
     rows = [line.split() for line in shown.splitlines()]
     check(['25.0%', '50.0%', '+25.0', 'main', 'bin'] in rows, shown)
-    check(['75.0%', '50.0%', '-25.0', '└─', 'add()'] in rows, shown)
+    check(['75.0%', '50.0%', '-25.0', '└─', 'add'] in rows, shown)
     complaint = case.run('diff', case.path, '--comm=nobody', after, status=1)
     check('no samples to compare' in complaint, complaint)
 

@@ -660,7 +660,7 @@ test_root_without_a_mount (void)
 static int
 open_process (SondeProcBroker *broker, pid_t pid, SondeMessageProcess *reply)
 {
-  int fds[2];
+  int fds[3];
   SondeForeignMount mount;
   unsigned n_fds = sonde_proc_broker_open_process (broker, 9, pid, reply, fds, &mount);
 
@@ -794,8 +794,9 @@ test_named (void)
   SondeMessageProcess reply;
 
   allow_self (ours);
-  g_assert_cmpint (open_process (ours, getpid (), &reply), ==, 2);
-  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE);
+  g_assert_cmpint (open_process (ours, getpid (), &reply), ==, 3);
+  g_assert_cmpuint (reply.fds, ==,
+                    SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE | SONDE_PROCESS_FD_CGROUP);
   g_assert_cmpuint (reply.start_ticks, !=, 0);
 
   g_assert_cmpint (open_process (named, getpid (), &reply), ==, 0);
@@ -803,10 +804,10 @@ test_named (void)
   g_assert_true (sonde_target_prove (target, &(SondeTracer){ .uid = stranger }, NULL));
   sonde_proc_broker_allow (named, target);
   /* its mappings, but not its command line */
-  g_assert_cmpint (open_process (named, getpid (), &reply), ==, 1);
-  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS);
+  g_assert_cmpint (open_process (named, getpid (), &reply), ==, 2);
+  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CGROUP);
   /* and its children's, but not those of who made it */
-  g_assert_cmpint (open_process (named, before, &reply), ==, 1);
+  g_assert_cmpint (open_process (named, before, &reply), ==, 2);
   g_assert_cmpint (open_process (named, getppid (), &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
   kill (before, SIGKILL);
@@ -886,8 +887,8 @@ test_children (void)
   g_assert_cmpint (reply.status, ==, EPERM);
   g_assert_cmpint (open_process (alone, after, &reply), ==, 0);
   g_assert_cmpint (reply.status, ==, EPERM);
-  g_assert_cmpint (open_process (alone, getpid (), &reply), ==, 2);
-  g_assert_cmpint (open_process (broker, after, &reply), ==, 2);
+  g_assert_cmpint (open_process (alone, getpid (), &reply), ==, 3);
+  g_assert_cmpint (open_process (broker, after, &reply), ==, 3);
   kill (before, SIGKILL);
   kill (after, SIGKILL);
   waitpid (before, NULL, 0);
@@ -931,8 +932,9 @@ test_raw (void)
   g_autoptr (SondeProcBroker) broker = sonde_proc_broker_new (stranger, SONDE_SCOPE_LAUNCH, TRUE);
   SondeMessageProcess reply;
 
-  g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 2);
-  g_assert_cmpuint (reply.fds, ==, SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE);
+  g_assert_cmpint (open_process (broker, getpid (), &reply), ==, 3);
+  g_assert_cmpuint (reply.fds, ==,
+                    SONDE_PROCESS_FD_MAPS | SONDE_PROCESS_FD_CMDLINE | SONDE_PROCESS_FD_CGROUP);
 }
 
 /* --- places of a walk --- */

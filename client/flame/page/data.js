@@ -135,10 +135,12 @@ function readData(buffer) {
     data[name] = bytes.number();
   data.isCompared = data.otherTitle !== '';
   data.functions = bytes.list(() =>
-    ({kind: bytes.number(), name: bytes.text(), module: bytes.text(), source: bytes.text()}));
+    ({kind: bytes.number(), name: bytes.text(), shown: bytes.text(), module: bytes.text(), source: bytes.text()}));
+  for (const fn of data.functions)
+    fn.shown = fn.shown || fn.name;
   data.nodes = readNodes(bytes, data.isCompared);
   data.processes = bytes.list(() => ({name: bytes.text(), pid: bytes.signed()}));
-  data.threads = bytes.list(() => ({process: bytes.number(), tid: bytes.signed()}));
+  data.threads = bytes.list(() => ({process: bytes.number(), tid: bytes.signed(), name: bytes.text()}));
   data.lanes = readLanes(bytes, data.threads);
   data.stacks = readStacks(bytes);
   data.counters = bytes.list(() => readCounter(bytes));

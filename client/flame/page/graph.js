@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The flame graph itself: what is a pixel wide or more, on a canvas as large as its window.
+// The flame graph itself: what is a pixel wide or more, on a canvas as large as its window. Callees that are narrower
+// are one box together.
 
 const ROW = 19;      // pixels, one of them the gap to the next row
-const MIN_WIDTH = 1; // pixels: narrower frames are not drawn, nor is what they call
+const MIN_WIDTH = 1; // pixels: narrower frames are summed up
+const MIN_MORE = .05; // pixels of what is summed up
 const TEXT_MIN = 26; // pixels
 const FONT = '12px system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif';
 
@@ -98,13 +100,22 @@ class Graph {
     const open = [this.rows[this.zoomRow][0]];
     while (open.length && whole > 0) {
       const box = open.pop();
+      const more = {n: 0, total: 0};
       let x = box.x;
       for (const child of this.tree.childrenOf(box.frame)) {
-        const childWidth = this.tree.totalOf(child) / whole * width;
-        if (childWidth >= MIN_WIDTH)
+        const total = this.tree.totalOf(child);
+        const childWidth = total / whole * width;
+        if (childWidth >= MIN_WIDTH) {
           open.push(place(child, box.row + 1, x, childWidth));
-        x += childWidth;
+          x += childWidth;
+        } else {
+          more.n++;
+          more.total += total;
+        }
       }
+      const moreWidth = more.total / whole * width;
+      if (moreWidth >= MIN_MORE)
+        place(box.frame, box.row + 1, x, moreWidth).more = more; // of the frame that calls them
     }
     for (const row of this.rows)
       row.sort((a, b) => a.x - b.x);
@@ -178,18 +189,18 @@ class Graph {
     return this.colors.changeFill((share - before) / Math.max(share, before));
   }
 
-  drawBox({frame, row, x, width}, y) {
+  drawBox({frame, row, x, width, more}, y) {
     const context = this.context;
-    const isMatch = this.wanted && frame >= 0 && this.wanted[this.tree.fnOf(frame)];
+    const isMatch = !more && this.wanted && frame >= 0 && this.wanted[this.tree.fnOf(frame)];
     const boxWidth = Math.max(width - (width > 3 ? 1 : .25), .75);
-    context.fillStyle = isMatch ? this.colors.match : this.fill(frame);
+    context.fillStyle = isMatch ? this.colors.match : more ? this.colors.theme.grey : this.fill(frame);
     context.globalAlpha = this.wanted && !isMatch ? .4 : 1;
     context.fillRect(x, y, boxWidth, ROW - 1);
     this.nDrawn++;
     if (width >= TEXT_MIN) {
       context.globalAlpha = row < this.zoomRow || this.wanted && !isMatch ? .62 : 1;
       context.fillStyle = isMatch ? '#ffffff' : this.colors.theme.text;
-      const text = this.shorten(this.label(frame), width - 9);
+      const text = this.shorten(more ? this.moreLabel(more) : this.label(frame), width - 9);
       if (text)
         context.fillText(text, x + 4, y + ROW / 2);
     }
@@ -206,7 +217,11 @@ class Graph {
   }
 
   label(frame) {
-    return frame < 0 ? 'all' : this.model.data.functions[this.tree.fnOf(frame)].name;
+    return frame < 0 ? 'all' : this.model.data.functions[this.tree.fnOf(frame)].shown;
+  }
+
+  moreLabel({n, total}) {
+    return `[${count(n)} more, ${percent(total, this.model.whole)}]`;
   }
 
   measure(text) {
@@ -245,8 +260,10 @@ class Graph {
     return box && x < box.x + box.width ? box : null;
   }
 
-  describe(frame) {
+  describe({frame, more}) {
     const {data, whole} = this.model;
+    if (more)
+      return {title: this.moreLabel(more), place: 'too narrow to be drawn one by one: zoom in', lines: [['Total', percent(more.total, whole), count(more.total)]]};
     const fn = frame < 0 ? null : data.functions[this.tree.fnOf(frame)];
     const total = this.tree.totalOf(frame);
     const self = this.tree.selfOf(frame);
@@ -269,13 +286,13 @@ class Graph {
     const notes = {[KIND.KERNEL]: 'kernel', [KIND.PROCESS]: 'process', [KIND.INCOMPLETE]: 'the stack ends here before its outermost function',
       [KIND.LIGHT]: `frames of less than ${weigh(data.threshold, data.unit)}, summed up`};
     const place = fn ? [fn.module || notes[fn.kind], fn.source].filter(Boolean).join(' · ') : '';
-    return {title: this.label(frame), place, lines};
+    return {title: fn ? fn.name : this.label(frame), place, lines};
   }
 
   hover(event) {
     const box = this.find(event);
     if (box)
-      this.tip.show(event.clientX, event.clientY, this.describe(box.frame));
+      this.tip.show(event.clientX, event.clientY, this.describe(box));
     else
       this.tip.hide();
     if (box !== this.hovered) {
@@ -344,7 +361,7 @@ class Graph {
 
   announce() {
     const area = this.canvas.getBoundingClientRect();
-    const {title, place, lines} = this.describe(this.current.frame);
+    const {title, place, lines} = this.describe(this.current);
     const y = area.top + this.top(this.current.row) - this.offset + ROW;
     this.tip.show(area.left + this.current.x, y, {title, place, lines});
     this.on.focus([title, place, ...lines.map(line => line.join(' '))].filter(Boolean).join(', '));

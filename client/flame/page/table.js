@@ -69,7 +69,7 @@ class FunctionTable {
       if (fn.kind === KIND.PROCESS || !sums.total[number] && !before)
         return;
       const otherSelf = other ? other.self[number] : 0;
-      this.entries.push({fn: number, name: fn.name, module: fn.module, source: fn.source, self: sums.self[number],
+      this.entries.push({fn: number, name: fn.name, shown: fn.shown, module: fn.module, source: fn.source, self: sums.self[number],
         total: sums.total[number], otherSelf,
         change: other ? sums.self[number] / (whole || 1) - otherSelf / (data.nOther || 1) : 0});
     });
@@ -109,7 +109,7 @@ class FunctionTable {
     const {data, whole} = this.model;
     if (key === 'name') {
       const cell = make('td', 'name');
-      const button = make('button', '', entry.name);
+      const button = make('button', '', entry.shown);
       button.type = 'button';
       button.title = `${entry.name} (search for it in the graph)`;
       button.addEventListener('click', () => this.on.search(entry.name));

@@ -57,7 +57,7 @@ class Timeline {
       lane.canOpen = members.length > 1;
       if (this.opened.has(lane.key))
         for (const thread of heaviest([...members]))
-          add(`t${thread.number}`, 'thread', `thread ${thread.tid}`, [thread]);
+          add(`t${thread.number}`, 'thread', thread.name ? `${thread.name} (${thread.tid})` : `thread ${thread.tid}`, [thread]);
     }
     this.nHidden = byProcess.size - ranked.length;
     return lanes;

@@ -542,13 +542,30 @@ add_map (SondeTracker *self, const SondePerfRecord *record)
                 sonde_stream_now_ns ());
 }
 
+/* Of a thread that is not its process's first one, whose name is that of the process. */
+static void
+rename_thread (SondeTracker *self, const SondePerfRecord *record)
+{
+  const SondeProcess *process = sonde_process_table_find (self->processes, record->pid);
+
+  if (process == NULL
+      || (!is_shut (process) && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN)))
+    sonde_recorder_thread (self->recorder, record->pid, record->tid, record->comm.name,
+                           record->time_ns);
+}
+
 static void
 rename_process (SondeTracker *self, const SondePerfRecord *record)
 {
   SondeProcess *process;
 
-  if (record->pid <= 0 || (record->pid != record->tid && !record->comm.exec))
+  if (record->pid <= 0)
     return;
+  if (record->pid != record->tid && !record->comm.exec)
+    {
+      rename_thread (self, record);
+      return;
+    }
   process = sonde_process_table_ensure (self->processes, record->pid, record->time_ns);
   if (process == NULL)
     return;
@@ -606,6 +623,7 @@ sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
                              record->time_ns);
       break;
     case SONDE_PERF_RECORD_EXIT:
+      sonde_stream_state_forget_task (self->state, record->pid, record->tid);
       if (record->pid != record->tid)
         break;
       process = sonde_process_table_find (self->processes, record->pid);
@@ -770,11 +788,35 @@ read_cmdline (SondeTracker *self, int32_t pid, int fd, const char *comm)
   return TRUE;
 }
 
+/* The group that systemd or a container's runtime made: of version 2, else the named one. Source:
+ * cgroups(7) */
+static void
+tell_cgroup (SondeTracker *self, int32_t pid, int fd, gint64 time_ns)
+{
+  char text[MAX_CMDLINE + 1];
+  gssize size_bytes = fd >= 0 ? pread (fd, text, MAX_CMDLINE, 0) : 0;
+  char *path;
+
+  if (size_bytes <= 0)
+    return;
+  text[size_bytes] = '\0';
+  path = strstr (text, "0::/");
+  if (path != NULL && (path == text || path[-1] == '\n'))
+    path += strlen ("0::");
+  else if ((path = strstr (text, ":name=systemd:/")) != NULL)
+    path += strlen (":name=systemd:");
+  else
+    return;
+  path[strcspn (path, "\n")] = '\0';
+  sonde_recorder_cgroup (self->recorder, pid, path, time_ns);
+}
+
 void
 sonde_tracker_answer_process (SondeTracker *self,
                               const SondeMessageProcess *answer,
                               int maps_fd,
-                              int cmdline_fd)
+                              int cmdline_fd,
+                              int cgroup_fd)
 {
   gint64 now = sonde_stream_now_ns ();
   gboolean lacks_any;
@@ -795,6 +837,8 @@ sonde_tracker_answer_process (SondeTracker *self,
   /* An exec seen meanwhile told all but the arguments; what else the answer has may be older. */
   if (sonde_process_state (process) == SONDE_PROCESS_KNOWN)
     {
+      if (answer->status == 0 && !is_shut (process))
+        tell_cgroup (self, answer->pid, cgroup_fd, now);
       if (answer->status == 0 && !is_shut (process)
           && read_cmdline (self, answer->pid, cmdline_fd, sonde_process_comm (process)))
         sonde_recorder_rename (self->recorder, process, now);
@@ -817,6 +861,7 @@ sonde_tracker_answer_process (SondeTracker *self,
   sonde_process_set_start_ticks (process, answer->start_ticks);
   sonde_process_table_set_comm (self->processes, answer->pid, answer->comm);
   read_cmdline (self, answer->pid, cmdline_fd, NULL);
+  tell_cgroup (self, answer->pid, cgroup_fd, now);
   if (maps_fd >= 0)
     add_snapshot (self, process, maps_fd);
   sonde_process_set_state (process, SONDE_PROCESS_KNOWN);

@@ -81,7 +81,8 @@ gboolean sonde_tracker_is_ready (SondeTracker *self, SondeProcess *process, gint
 void sonde_tracker_answer_process (SondeTracker *self,
                                    const SondeMessageProcess *answer,
                                    int maps_fd,
-                                   int cmdline_fd);
+                                   int cmdline_fd,
+                                   int cgroup_fd);
 void sonde_tracker_answer_file (SondeTracker *self, const SondeMessageFile *answer, int fd);
 /* Nobody answers any more: no record and no sample waits. */
 void sonde_tracker_give_up (SondeTracker *self);

@@ -282,6 +282,28 @@ sonde_recorder_fork (
 }
 
 void
+sonde_recorder_thread (
+    SondeRecorder *self, int32_t pid, int32_t tid, const char *name, gint64 time_ns)
+{
+  g_autofree char *escaped = g_strescape (name, NULL);
+
+  sonde_stream_state_tell_task (
+      self->source.state, pid, tid,
+      g_strdup_printf ("thread %d %d %" G_GINT64_FORMAT " %s\n", pid, tid, time_ns, escaped),
+      time_ns, self->source.writer);
+}
+
+void
+sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path, gint64 time_ns)
+{
+  g_autofree char *escaped = g_strescape (path, NULL);
+
+  sonde_stream_state_tell_task (self->source.state, pid, 0,
+                                g_strdup_printf ("cgroup %d %s\n", pid, escaped), time_ns,
+                                self->source.writer);
+}
+
+void
 sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns)
 {
   SondeFrameOrigin origin = { time_ns, cpu, pid };

@@ -49,6 +49,10 @@ void sonde_recorder_settle_maps (SondeRecorder *self);
 void sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns);
 void sonde_recorder_fork (
     SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
+/* What a thread is called, and the control group of a process: lines of "sonde/tasks". */
+void sonde_recorder_thread (
+    SondeRecorder *self, int32_t pid, int32_t tid, const char *name, gint64 time_ns);
+void sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
 
 /* @name for an @address that it has already. FALSE: there are too many names. */

@@ -7,8 +7,11 @@
 #include "unwind/mapping-list.h"
 
 #define MAX_CMDLINE      4096 /* bytes kept of a command line */
-#define MAPS_A_PIECE     16   /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
-#define NAMES_A_PIECE    256  /* made-up names */
+#define TASKS_PATH       "sonde/tasks"
+#define MAX_TASK_LINE    4096  /* bytes: a control group's path, escaped, may be that long */
+#define TASKS_A_PIECE    24576 /* bytes of these lines */
+#define MAPS_A_PIECE     16    /* mappings, of at most SONDE_PROCESS_MAX_PATH each */
+#define NAMES_A_PIECE    256   /* made-up names */
 #define COUNTERS_A_FRAME 64
 #define TOO_MANY_NAMES   "[too many names]"
 
@@ -32,6 +35,7 @@ typedef enum
   PART_LEDGER,
   PART_COUNTERS,
   PART_NAMES,
+  PART_TASKS,
   PART_PROCESSES,
   PART_END,
 } Part;
@@ -54,6 +58,7 @@ struct SondeStateCursor
   guint n_documents; /* later ones come in the stream itself */
   guint n_counters;
   guint n_names;
+  GPtrArray *tasks;  /* GRefString: lines of TASKS_PATH */
   GArray *processes; /* Held */
 };
 
@@ -82,6 +87,8 @@ sonde_stream_state_new (SondeProcessTable *processes)
   self->documents = g_array_new (FALSE, FALSE, sizeof (StreamDocument));
   g_array_set_clear_func (self->documents, document_clear);
   self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
+  self->tasks = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
+                                       (GDestroyNotify) g_ref_string_release);
   self->names = g_array_new (FALSE, FALSE, sizeof (SondeJitName));
   g_array_set_clear_func (self->names, name_clear);
   self->made_up = g_hash_table_new (g_str_hash, g_str_equal);
@@ -101,6 +108,7 @@ sonde_stream_state_free (SondeStreamState *self)
   g_array_unref (self->counters);
   g_array_unref (self->documents);
   g_hash_table_unref (self->cmdlines);
+  g_hash_table_unref (self->tasks);
   g_hash_table_unref (self->made_up);
   g_hash_table_unref (self->made_code);
   g_hash_table_unref (self->given);
@@ -201,6 +209,67 @@ sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char 
            || g_hash_table_contains (self->cmdlines, GINT_TO_POINTER (pid)))
     g_hash_table_replace (self->cmdlines, GINT_TO_POINTER (pid),
                           g_ref_string_new_len (cmdline, (gssize) strnlen (cmdline, MAX_CMDLINE)));
+}
+
+static void
+write_tasks (const char *lines, gsize size_bytes, gint64 time_ns, SondeSpanWriter *out)
+{
+  SondeFrameOrigin origin = { time_ns, -1, -1 };
+
+  sonde_writer_add_file_chunk (sonde_span_writer_state (out), &origin, TASKS_PATH,
+                               (const guint8 *) lines, size_bytes, true);
+}
+
+static gint64
+task_key (int32_t pid, int32_t tid)
+{
+  return (gint64) pid << 32 | (guint32) tid;
+}
+
+void
+sonde_stream_state_tell_task (SondeStreamState *self,
+                              int32_t pid,
+                              int32_t tid,
+                              char *line,
+                              gint64 time_ns,
+                              SondeSpanWriter *out)
+{
+  g_autofree char *taken = line;
+  gint64 key = task_key (pid, tid);
+  gsize size_bytes = strlen (taken);
+
+  if (size_bytes > MAX_TASK_LINE)
+    return;
+  write_tasks (taken, size_bytes, time_ns, out);
+  if (g_hash_table_size (self->tasks) < SONDE_STREAM_STATE_MAX_TASKS
+      || g_hash_table_contains (self->tasks, &key))
+    g_hash_table_replace (self->tasks, g_memdup2 (&key, sizeof key),
+                          g_ref_string_new_len (taken, (gssize) size_bytes));
+}
+
+void
+sonde_stream_state_forget_task (SondeStreamState *self, int32_t pid, int32_t tid)
+{
+  gint64 of_thread = task_key (pid, tid);
+  gint64 of_process = task_key (pid, 0);
+
+  g_hash_table_remove (self->tasks, &of_thread);
+  if (pid == tid)
+    g_hash_table_remove (self->tasks, &of_process);
+}
+
+/* As many lines as one chunk takes. Returns whether there were any. */
+static gboolean
+write_held_tasks (SondeStateCursor *self, SondeSpanWriter *out)
+{
+  g_autoptr (GString) lines = g_string_new (NULL);
+
+  for (; self->index < self->tasks->len && lines->len + MAX_TASK_LINE <= TASKS_A_PIECE;
+       self->index++)
+    g_string_append (lines, g_ptr_array_index (self->tasks, self->index));
+  if (lines->len > 0)
+    write_tasks (lines->str, lines->len, self->state->start_ns, out);
+  return lines->len > 0;
 }
 
 void
@@ -360,12 +429,18 @@ SondeStateCursor *
 sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
 {
   SondeStateCursor *self = g_new0 (SondeStateCursor, 1);
+  GHashTableIter iter;
+  gpointer line;
 
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
   self->n_documents = state->documents->len;
   self->n_counters = state->counters->len;
   self->n_names = state->names->len;
+  self->tasks = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ref_string_release);
+  g_hash_table_iter_init (&iter, state->tasks);
+  while (g_hash_table_iter_next (&iter, NULL, &line))
+    g_ptr_array_add (self->tasks, g_ref_string_acquire (line));
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
   sonde_process_table_foreach (state->processes, hold_process, self);
@@ -379,6 +454,7 @@ sonde_state_cursor_free (SondeStateCursor *self)
   if (self == NULL)
     return;
 
+  g_ptr_array_unref (self->tasks);
   g_array_unref (self->processes);
   g_free (self);
 }
@@ -494,6 +570,8 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
                                  &g_array_index (state->names, SondeJitName, self->index), n_names);
       self->index += n_names;
       return n_names > 0;
+    case PART_TASKS:
+      return write_held_tasks (self, out);
     case PART_PROCESSES:
       return write_process (self, out);
     case PART_END:

@@ -18,6 +18,9 @@
 #define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
 /* Counters of a session; each is 136 bytes here and 128 in every snapshot. */
 #define SONDE_STREAM_STATE_MAX_COUNTERS 4096
+/* Threads with a name, and processes with a control group, that later readers are told of: 100
+ * bytes each. */
+#define SONDE_STREAM_STATE_MAX_TASKS 65536
 /* Names of one session: bounds memory, and every reader's. Later ones share one address. */
 #define SONDE_STREAM_STATE_MAX_NAMES      65536
 #define SONDE_STREAM_STATE_MAX_NAME_BYTES (32u << 20)
@@ -31,7 +34,8 @@ typedef struct
   char *metadata;
   GArray *documents;    /* StreamDocument */
   GHashTable *cmdlines; /* pid → GRefString */
-  GArray *names;        /* SondeJitName, in the order in which they came */
+  GHashTable *tasks; /* gint64 pid << 32 | tid, in boxes → GRefString: a line of "sonde/tasks" */
+  GArray *names;     /* SondeJitName, in the order in which they came */
   gsize n_name_bytes;
   GHashTable *made_up;   /* name → index + 1, of made-up addresses */
   GHashTable *made_code; /* the same, of those for code that programs make */
@@ -51,6 +55,23 @@ void sonde_stream_state_add_document (SondeStreamState *self, const char *path, 
 
 /* Bounded; NULL forgets it, as after exec and exit. */
 void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline);
+
+/**
+ * sonde_stream_state_tell_task:
+ * @tid: 0: it is of the process
+ * @line: (transfer full): of the embedded file "sonde/tasks", with its newline
+ *
+ * It is written, and told to later readers in the place of what was told of the same task before.
+ * Beyond SONDE_STREAM_STATE_MAX_TASKS later readers are not told.
+ */
+void sonde_stream_state_tell_task (SondeStreamState *self,
+                                   int32_t pid,
+                                   int32_t tid,
+                                   char *line,
+                                   gint64 time_ns,
+                                   SondeSpanWriter *out);
+/* It has exited; of the first thread all that is of its process. */
+void sonde_stream_state_forget_task (SondeStreamState *self, int32_t pid, int32_t tid);
 
 /* The PROCESS frame, from the command line if known, else the name. */
 void sonde_stream_state_write_process (const SondeStreamState *self,

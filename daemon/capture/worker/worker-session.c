@@ -645,10 +645,11 @@ handle_process (SondeWorkerSession *self, const Packet *packet)
   const SondeMessageProcess *process = packet->message;
   const int *fd = packet->fds; /* as many as there are bits: sonde_message_check() */
   int maps_fd = process->fds & SONDE_PROCESS_FD_MAPS ? *fd++ : -1;
-  int cmdline_fd = process->fds & SONDE_PROCESS_FD_CMDLINE ? *fd : -1;
+  int cmdline_fd = process->fds & SONDE_PROCESS_FD_CMDLINE ? *fd++ : -1;
+  int cgroup_fd = process->fds & SONDE_PROCESS_FD_CGROUP ? *fd : -1;
 
   sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, process->status == ETIMEDOUT);
-  sonde_tracker_answer_process (self->tracker, process, maps_fd, cmdline_fd);
+  sonde_tracker_answer_process (self->tracker, process, maps_fd, cmdline_fd, cgroup_fd);
   drain_soon (self);
 }
 
