@@ -597,6 +597,7 @@ guint32
 sonde_flame_graph_locate (const SondeFlameGraph *self, guint tree, guint32 node)
 {
   const guint32 *place = g_ptr_array_index (self->places, tree);
+  const Draft *draft = &self->drafts[place[node]];
 
-  return self->drafts[place[node]].place;
+  return weight (draft) > 0 ? draft->place : SONDE_FLAME_NOWHERE;
 }

@@ -96,5 +96,8 @@ const SondeFlameFunction *sonde_flame_graph_function (const SondeFlameGraph *sel
 
 const SondeFlameNode *sonde_flame_graph_node (const SondeFlameGraph *self, guint32 node);
 
+/* Of calls that took no time. */
+#define SONDE_FLAME_NOWHERE G_MAXUINT32
+
 /* The node at which samples of the log that end at @node of its tree @tree count. */
 guint32 sonde_flame_graph_locate (const SondeFlameGraph *self, guint tree, guint32 node);

@@ -122,7 +122,7 @@ check_pictures_of_calls (const SondeCalls *calls)
     {
       const SondeFlameSource source
           = { .calls = calls, .unit = (SondeFlameUnit) unit, .title = "title", .start = "start" };
-      g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_draw (&source, MAX_NODES);
+      g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (&source, MAX_NODES);
       g_autoptr (GByteArray) data = sonde_flame_data_new (&source, graph, MAX_POINTS);
       GString *svg = sonde_flame_svg_new (&source);
 
