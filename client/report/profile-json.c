@@ -86,6 +86,7 @@ sonde_profile_json_add_tree (SondeJson *json, const SondeProfile *profile, doubl
       sonde_json_add_number (self.json, "pid", process->process.pid);
       sonde_json_add_escaped (self.json, "comm", process->process.comm);
       sonde_json_add_escaped (self.json, "cmdline", process->process.cmdline);
+      sonde_json_add_number (self.json, "processes", process->n_processes);
       sonde_json_add_number (self.json, "total", (gint64) total);
       add_nodes (&self, process);
       sonde_json_end_object (self.json);

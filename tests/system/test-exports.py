@@ -180,7 +180,9 @@ def check_heaptrack_of_two(system):
     """Of several processes at a time: all blocks, or those of one."""
     program = system.program('tests/system/same-blocks')
     system.record('two.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', 'sh', '-c', f'{program}; {program}; exit 0')
-    heap = json.loads(system.sondectl('heap', '--json', system.path('two.syscap')))
+    groups = json.loads(system.sondectl('heap', '--json', system.path('two.syscap')))['processes']
+    check(('same-blocks', -1, 2) in [(group['comm'], group['pid'], group['processes']) for group in groups], groups)
+    heap = json.loads(system.sondectl('heap', '--json', '--by=process', system.path('two.syscap')))
     system.sondectl('export', '-f', 'heaptrack', '-o', system.path('two'), system.path('two.syscap'))
     sums = heaptrack.read_sums(system.path('two'))
     check([sums[cost] for cost in ('allocations', 'leaked')] == [heap['allocated']['blocks'], heap['left']['bytes']], f'{sums}: {heap}')

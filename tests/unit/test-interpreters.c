@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 #include "tests/lib/python-file.h"
 #include "tests/lib/recorder-fixture.h"
@@ -242,6 +243,11 @@ tells_when_it_is_none_any_more (Fixture *fixture, gconstpointer data)
 static void
 reads_no_more_files_than_its_limit (Fixture *fixture, gconstpointer data)
 {
+  struct rlimit limit;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  limit.rlim_cur = limit.rlim_max;
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
   for (guint i = 0; i < 1100; i++)
     {
       g_autofree char *path = g_strdup_printf ("/tmp/%u/python3.11", i);
