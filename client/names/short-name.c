@@ -162,7 +162,9 @@ append_short (GString *out, const char *begin, const char *end, SondeShortLevel 
         }
       else if (is_kept (begin, at, behind))
         g_string_append_len (out, at, behind - at);
-      else if (level == SONDE_SHORT_ARGUMENTS && depth == 0)
+      else if (depth == 0
+               && (level == SONDE_SHORT_ARGUMENTS
+                   || (level == SONDE_SHORT_TEMPLATES && *at == '<')))
         {
           g_string_append_c (out, *at);
           append_short (out, at + 1, behind - 1, level, depth + 1);

@@ -8,7 +8,8 @@
 typedef enum
 {
   SONDE_SHORT_BARE,      /* no arguments, no template arguments but "<…>", no ABI tags, no hash */
-  SONDE_SHORT_ARGUMENTS, /* with arguments of functions, and of templates one level of them */
+  SONDE_SHORT_TEMPLATES, /* with one level of template arguments */
+  SONDE_SHORT_ARGUMENTS, /* and with one of functions' */
   SONDE_SHORT_FULL,
 } SondeShortLevel;
 

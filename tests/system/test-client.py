@@ -20,7 +20,7 @@ def test_demo(system):
         if '%' in line:
             system.note(line)
     # The tree is printed outermost function first.
-    chain = ['__libc_start_main', 'main', 'Parser::parse_sum()']
+    chain = ['__libc_start_main', 'main', 'Parser::parse_sum']
     found = [next((number for number, line in enumerate(result.stdout.splitlines()) if line.endswith(f' {name}')), -1)
              for name in chain]
     check(found == sorted(found) and found[0] >= 0, f'{chain} are not below one another: {found}')

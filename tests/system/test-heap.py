@@ -130,7 +130,7 @@ def test_log_of_children(system):
         name = f'{detail}-children.syscap'
         _, ledger = record(system, name, '--memory', f'--memory-detail={detail}', WAIT, '--', 'bash', '-c', command)
         check(ledger['lost'] == 0 and ledger['recorded'] > 8000, ledger)
-        text = system.sondectl('heap', '--percent-limit=0', system.path(name))
+        text = system.sondectl('heap', '--by=process', '--percent-limit=0', system.path(name))
         names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
         system.note(f'{detail}: {ledger}, heaps of {names}')
         check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
@@ -223,7 +223,7 @@ def test_children(system):
     check(capture.n_logged > 2000, 'too few events')
     check(sum('sqlite3' in name for _, name in capture.processes) >= 2, names)
     # What each did is under the name that it had then: before an exec, and behind it.
-    text = system.sondectl('heap', '--percent-limit=0', system.path('children.syscap'))
+    text = system.sondectl('heap', '--by=process', '--percent-limit=0', system.path('children.syscap'))
     names = sorted(re.findall(r'%  +[^%]*  (\S+) \(pid \d+\)$', text, re.M))
     system.note(f'heaps of {names}')
     check(names.count('sqlite3') == 2 and 'heap-load' in names and 'bash' in names and '?' not in names, text[:2000])
