@@ -88,7 +88,7 @@ take_step (GPtrArray *command, const char *found, const char *real)
       if (command->len < 2 || ((char *) command->pdata[1])[0] == '-'
           || strchr (command->pdata[1], '=') != NULL)
         return FALSE;
-      g_ptr_array_remove_index (command, 0);
+      g_free (g_ptr_array_remove_index (command, 0));
       return TRUE;
     }
   line = read_first_line (found);
