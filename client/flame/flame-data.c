@@ -600,6 +600,7 @@ append_programs (GByteArray *out, const SondeCalls *calls, const GArray *pieces)
     {
       sonde_flame_data_append_number (out, i);
       sonde_flame_data_append_signed (out, sonde_calls_reader_program (calls->reader, i)->pid);
+      sonde_flame_data_append_text (out, ""); /* as its process */
     }
   sonde_flame_data_append_number (out, 1);
   sonde_flame_data_append_number (out, 1);
