@@ -123,9 +123,10 @@ check_pictures_of_calls (const SondeCalls *calls)
       const SondeFlameSource source
           = { .calls = calls, .unit = (SondeFlameUnit) unit, .title = "title", .start = "start" };
       g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (&source, MAX_NODES);
-      g_autoptr (GByteArray) data = sonde_flame_data_new (&source, graph, MAX_POINTS);
+      GByteArray *data = sonde_flame_data_new (&source, graph, MAX_POINTS);
       GString *svg = sonde_flame_svg_new (&source);
 
+      g_byte_array_unref (data);
       fuzz_check_text (svg);
       g_string_free (svg, TRUE);
     }

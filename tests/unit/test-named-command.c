@@ -11,26 +11,22 @@ typedef struct
   char *folder;
 } Fixture;
 
-static char *
+static void
 write_program (const Fixture *fixture, const char *name, const char *text)
 {
-  char *path = g_build_filename (fixture->folder, name, NULL);
+  g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
 
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   g_assert_cmpint (g_chmod (path, 0755), ==, 0);
-  return path;
 }
 
 static void
 set_up (Fixture *fixture, gconstpointer data)
 {
-  g_autofree char *node = NULL;
-  g_autofree char *python = NULL;
-
   fixture->folder = g_dir_make_tmp (NULL, NULL);
   g_assert_nonnull (fixture->folder);
-  node = write_program (fixture, "node", "\177ELF");
-  python = write_program (fixture, "python3.12", "\177ELF");
+  write_program (fixture, "node", "\177ELF");
+  write_program (fixture, "python3.12", "\177ELF");
 }
 
 static void
@@ -90,17 +86,16 @@ expect (const Fixture *fixture, const char *command, const char *wanted)
 static void
 leaves_other_programs_as_they_are (Fixture *fixture, gconstpointer data)
 {
-  g_autofree char *config
-      = write_program (fixture, "python3.12-config", "#!/usr/bin/env -S sh -e\n");
-  g_autofree char *older = write_program (fixture, "python3.11", "\177ELF");
-  g_autofree char *other = write_program (fixture, "python3.13t", "\177ELF");
-  g_autofree char *unversioned = write_program (fixture, "python3", "\177ELF");
-  g_autofree char *shell = write_program (fixture, "shell", "#!/bin/sh\nnode x\n");
-  g_autofree char *endless = write_program (fixture, "endless", "#!/usr/bin/env node");
-  g_autofree char *relative = write_program (fixture, "relative", "#!node\n");
   g_autofree char *itself = g_build_filename (fixture->folder, "itself", NULL);
   g_autofree char *line = g_strdup_printf ("#!%s\n", itself);
 
+  write_program (fixture, "python3.12-config", "#!/usr/bin/env -S sh -e\n");
+  write_program (fixture, "python3.11", "\177ELF");
+  write_program (fixture, "python3.13t", "\177ELF");
+  write_program (fixture, "python3", "\177ELF");
+  write_program (fixture, "shell", "#!/bin/sh\nnode x\n");
+  write_program (fixture, "endless", "#!/usr/bin/env node");
+  write_program (fixture, "relative", "#!node\n");
   g_assert_true (g_file_set_contents (itself, line, -1, NULL));
   g_chmod (itself, 0755);
   expect (fixture, "/python3.12-config --libs", "");
@@ -147,10 +142,10 @@ finds_what_runs_scripts_and_links (Fixture *fixture, gconstpointer data)
 {
   g_autofree char *line = g_strdup_printf ("#!/usr/bin/env %s/node\nx\n", fixture->folder);
   g_autofree char *other = g_strdup_printf ("#! %s/python3.12  -u \n", fixture->folder);
-  g_autofree char *npm = write_program (fixture, "npm", line);
-  g_autofree char *tool = write_program (fixture, "tool", other);
   g_autofree char *link = g_build_filename (fixture->folder, "venv", NULL);
 
+  write_program (fixture, "npm", line);
+  write_program (fixture, "tool", other);
   g_assert_cmpint (symlink ("python3.12", link), ==, 0);
   expect (fixture, "/npm test", "/node " NODE " /npm test");
   expect (fixture, "/usr/bin/env /npm test", "/node " NODE " /npm test");
