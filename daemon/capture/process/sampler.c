@@ -225,11 +225,11 @@ user_stack (SondeSampler *self,
     .stack = sample->stack,
     .stack_size_bytes = sample->stack_size_bytes,
     .dump_size_bytes = sample->dump_size_bytes,
-    .chain = user_chain (self, record, &state.n_chain),
   };
   SondeUnwindEnd end = SONDE_UNWIND_END_COMPLETE;
   size_t n_addrs = 0;
 
+  state.chain = user_chain (self, record, &state.n_chain);
   self->time_ns = record->time_ns;
   switch ((SondeUnwindMode) self->setup->asked.unwind)
     {
