@@ -102,13 +102,13 @@ def use(packages):
     names = ' '.join(sorted(os.path.basename(path).split('_')[0] for path in glob.glob(f'{packages}/*.deb')))
     with tap.case('what is removed leaves settings and captures'):
         run(f'dpkg --remove {names}')
-        left = {path for path in find_files() - before if not path.startswith(('/var/lib/sonde', '/home', '/mnt', '/sonde-test'))}
+        left = {path for path in find_files() - before if not path.startswith(('/var/lib/sonde', '/home', '/mnt', '/sonde-test', '/etc/systemd'))}
         check('/etc/sonde/sonded.conf' in left and os.path.isdir(f'{ROOT}/var/lib/sonde'), f'{sorted(left)}')
         check(not [path for path in left if 'systemd/system' in path and 'sonde' in path], f'{sorted(left)}')
 
     with tap.case('what is purged leaves nothing'):
         run(f'dpkg --purge {names}')
-        left = sorted(path for path in find_files() - before if 'sonde' in path and not path.startswith(('/home', '/mnt', '/sonde-test')))
+        left = sorted(path for path in find_files() - before if 'sonde' in path and not path.startswith(('/home', '/mnt', '/sonde-test', '/etc/systemd')))
         check(not left, f'{left}')
     tap.finish()
 
