@@ -21,94 +21,52 @@
 
 static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_SETUP] = { "setup", OVER_FRONT, sizeof (SondeMessageSetup), 0, 0, 0 },
-  [SONDE_MESSAGE_DOCUMENT]
-  = { "document", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageDocument), 0, 1, 1 },
-  [SONDE_MESSAGE_RINGS] = { "rings", OVER_FRONT, sizeof (SondeMessageEvents),
-                            sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
-  [SONDE_MESSAGE_EVENTS] = { "events", OVER_FRONT, sizeof (SondeMessageEvents),
-                             sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
+  [SONDE_MESSAGE_DOCUMENT] = { "document", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageDocument), 0, 1, 1 },
+  [SONDE_MESSAGE_RINGS] = { "rings", OVER_FRONT, sizeof (SondeMessageEvents), sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
+  [SONDE_MESSAGE_EVENTS] = { "events", OVER_FRONT, sizeof (SondeMessageEvents), sizeof (SondeMessageEvent), 1, SONDE_MESSAGE_MAX_FDS },
   [SONDE_MESSAGE_SINK] = { "sink", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageSink), 0, 1, 1 },
-  [SONDE_MESSAGE_START]
-  = { "start", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_PROCESS]
-  = { "process", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 3 },
+  [SONDE_MESSAGE_START] = { "start", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS] = { "process", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProcess), 0, 0, 3 },
   [SONDE_MESSAGE_FILE] = { "file", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageFile), 0, 0, 1 },
-  [SONDE_MESSAGE_STOP]
-  = { "stop", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_PAUSE]
-  = { "pause", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_RESUME]
-  = { "resume", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_REPORT] = { "report", SONDE_WAY_FRONT_TO_WORKER | SONDE_WAY_FRONT_TO_BROKER,
-                             sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_NOTE]
-  = { "note", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageNote), 0, 0, 0 },
-  [SONDE_MESSAGE_COUNTERS]
-  = { "counters", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageCounters), 0, 0, 1 },
-  [SONDE_MESSAGE_LEAVE]
-  = { "leave", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_CONTROL]
-  = { "control", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
-  [SONDE_MESSAGE_LINK]
-  = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
-  [SONDE_MESSAGE_PROGRAM]
-  = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
-  [SONDE_MESSAGE_HELLO]
-  = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
-  [SONDE_MESSAGE_RINGS_MAPPED]
-  = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER,
-      sizeof (SondeMessageRingsMapped), 0, 0, 0 },
-  [SONDE_MESSAGE_PROCESS_REQUEST]
-  = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_FILE_REQUEST]
-  = { "file-request", ASKED, sizeof (SondeMessageFileRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_STATISTICS]
-  = { "statistics", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
-  [SONDE_MESSAGE_DRAINED]
-  = { "drained", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
-  [SONDE_MESSAGE_SINK_CLOSED]
-  = { "sink-closed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinkClosed), 0, 0, 0 },
-  [SONDE_MESSAGE_FINISHED]
-  = { "finished", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
-  [SONDE_MESSAGE_FAILED]
-  = { "failed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageFailed), 0, 0, 0 },
-  [SONDE_MESSAGE_SINKS]
-  = { "sinks", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinks), 0, 0, 0 },
-  [SONDE_MESSAGE_CONTROLS]
-  = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
-  [SONDE_MESSAGE_COUNTERS_REQUEST]
-  = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
-  [SONDE_MESSAGE_INTERPRETER]
-  = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
+  [SONDE_MESSAGE_STOP] = { "stop", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_PAUSE] = { "pause", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_RESUME] = { "resume", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_REPORT] = { "report", SONDE_WAY_FRONT_TO_WORKER | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_NOTE] = { "note", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageNote), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS] = { "counters", OVER_FRONT | SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageCounters), 0, 0, 1 },
+  [SONDE_MESSAGE_LEAVE] = { "leave", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_CONTROL] = { "control", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_PROGRAM] = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
+  [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
+  [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_FILE_REQUEST] = { "file-request", ASKED, sizeof (SondeMessageFileRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_STATISTICS] = { "statistics", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
+  [SONDE_MESSAGE_DRAINED] = { "drained", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
+  [SONDE_MESSAGE_SINK_CLOSED] = { "sink-closed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinkClosed), 0, 0, 0 },
+  [SONDE_MESSAGE_FINISHED] = { "finished", SONDE_WAY_WORKER_TO_FRONT, OLD_STATISTICS, sizeof (uint64_t), 0, 0 },
+  [SONDE_MESSAGE_FAILED] = { "failed", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageFailed), 0, 0, 0 },
+  [SONDE_MESSAGE_SINKS] = { "sinks", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSinks), 0, 0, 0 },
+  [SONDE_MESSAGE_CONTROLS] = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
+  [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
+  [SONDE_MESSAGE_INTERPRETER] = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
-  [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets),
-                            sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
-  [SONDE_MESSAGE_SERVE]
-  = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
+  [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
+  [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
   [SONDE_MESSAGE_OPEN] = { "open", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageOpen), 0, 0, 0 },
-  [SONDE_MESSAGE_ANNOUNCE]
-  = { "announce", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_ADD] = { "add", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets),
-                          sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
-  [SONDE_MESSAGE_CLOSE]
-  = { "close", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_ANNOUNCE] = { "announce", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_ADD] = { "add", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
+  [SONDE_MESSAGE_CLOSE] = { "close", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageHeader), 0, 0, 0 },
   [SONDE_MESSAGE_JOIN] = { "join", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageJoin), 0, 0, 0 },
-  [SONDE_MESSAGE_SHEET]
-  = { "sheet", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageSheet), 0, 0, 0 },
-  [SONDE_MESSAGE_PROVED]
-  = { "proved", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
-  [SONDE_MESSAGE_OPENED]
-  = { "opened", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
-  [SONDE_MESSAGE_ADDED]
-  = { "added", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
-  [SONDE_MESSAGE_BROKEN]
-  = { "broken", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
-  [SONDE_MESSAGE_TARGETS_ENDED]
-  = { "targets-ended", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageHeader), 0, 0, 0 },
-  [SONDE_MESSAGE_STUCK]
-  = { "stuck", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageStuck), 0, 0, 0 },
-  [SONDE_MESSAGE_JOINED]
-  = { "joined", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageJoined), 0, 0, 0 },
+  [SONDE_MESSAGE_SHEET] = { "sheet", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageSheet), 0, 0, 0 },
+  [SONDE_MESSAGE_PROVED] = { "proved", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_OPENED] = { "opened", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_ADDED] = { "added", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_BROKEN] = { "broken", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageResult), 0, 0, 0 },
+  [SONDE_MESSAGE_TARGETS_ENDED] = { "targets-ended", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageHeader), 0, 0, 0 },
+  [SONDE_MESSAGE_STUCK] = { "stuck", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageStuck), 0, 0, 0 },
+  [SONDE_MESSAGE_JOINED] = { "joined", SONDE_WAY_BROKER_TO_FRONT, sizeof (SondeMessageJoined), 0, 0, 0 },
 };
 
 const SondeMessageShape *
@@ -265,7 +223,7 @@ check_layout (const SondeWalkLayout *layout)
           layout->state_frame, layout->holder_frame,     layout->code_line,
           layout->code_file,   layout->code_name,        layout->code_lines,
           layout->text_length, layout->text_hash,        layout->text_state,
-          layout->text_ascii,  layout->text_other,       layout->state_chunk };
+          layout->text_ascii,  layout->text_other,      layout->state_chunk };
 
   for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
     if (booleans[i] > 1)
@@ -364,9 +322,8 @@ check_targets (const SondeMessageTargets *message, unsigned n_fds)
       uint32_t flags = message->targets[i].flags;
 
       if (message->targets[i].pid <= 0
-          || (flags
-              & ~(uint32_t) (SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_MAPS
-                             | SONDE_TARGET_HAS_PIDFD))
+          || (flags & ~(uint32_t) (SONDE_TARGET_HAS_PROOF | SONDE_TARGET_HAS_MAPS
+                                   | SONDE_TARGET_HAS_PIDFD))
                  != 0)
         return "impossible target";
       n_flagged += (unsigned) __builtin_popcount (

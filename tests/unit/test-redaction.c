@@ -262,17 +262,22 @@ hides_foreign_processes (Fixture *fixture, gconstpointer data)
   const SondeProcess *process = sonde_tracker_process (fixture->tracker, PID, ++fixture->time_ns);
   SondePerfRecord fork = record_of (fixture, SONDE_PERF_RECORD_FORK);
   SondePerfRecord comm = record_of (fixture, SONDE_PERF_RECORD_COMM);
+  SondePerfRecord thread = comm;
   SondePerfRecord map = map_of (fixture, 0x1000, 5, "/srv/" MARK);
   SondePerfRecord exit = record_of (fixture, SONDE_PERF_RECORD_EXIT);
   g_autoptr (GByteArray) stream = NULL;
   g_autoptr (StreamSummary) summary = NULL;
 
+  thread.tid = PID + 5;
+  thread.comm = (SondePerfRecordComm){ .name = MARK };
+  sonde_tracker_follow (fixture->tracker, &thread);
   g_assert_false (
       sonde_tracker_is_ready (fixture->tracker, (SondeProcess *) process, fixture->time_ns));
   refuse_last (fixture, EPERM);
   sample (fixture);
   comm.comm = (SondePerfRecordComm){ .name = MARK };
   sonde_tracker_follow (fixture->tracker, &comm);
+  sonde_tracker_follow (fixture->tracker, &thread);
   sonde_tracker_follow (fixture->tracker, &map);
   fork.pid = fork.tid = PID + 1;
   fork.task = (SondePerfRecordTask){ PID, PID };
@@ -300,9 +305,13 @@ hides_what_comes_after_a_process_closes (Fixture *fixture, gconstpointer data)
   SondePerfRecord after = map_of (fixture, 0x3000, 6, "/srv/" MARK);
   SondePerfRecord later = map_of (fixture, 0x5000, 0, "//" MARK);
   SondePerfRecord comm = record_of (fixture, SONDE_PERF_RECORD_COMM);
+  SondePerfRecord thread = comm;
   g_autoptr (GByteArray) stream = NULL;
 
+  thread.tid = PID + 5;
+  thread.comm = (SondePerfRecordComm){ .name = "helper" };
   exec_program (fixture, "program");
+  sonde_tracker_follow (fixture->tracker, &thread);
   sonde_tracker_follow (fixture->tracker, &before);
   sample (fixture);
   g_assert_true (sonde_tracker_awaits_map (fixture->tracker, &after, fixture->time_ns));
@@ -312,9 +321,12 @@ hides_what_comes_after_a_process_closes (Fixture *fixture, gconstpointer data)
   sonde_tracker_follow (fixture->tracker, &later);
   comm.comm = (SondePerfRecordComm){ .name = MARK };
   sonde_tracker_follow (fixture->tracker, &comm);
+  thread.comm = comm.comm;
+  sonde_tracker_follow (fixture->tracker, &thread);
   sample (fixture);
   stream = finish (fixture);
   g_assert_true (holds_text (stream, "/usr/bin/known"));
+  g_assert_true (holds_text (stream, "helper"));
   g_assert_false (holds_text (stream, MARK));
 }
 

@@ -542,14 +542,17 @@ add_map (SondeTracker *self, const SondePerfRecord *record)
                 sonde_stream_now_ns ());
 }
 
-/* Of a thread that is not its process's first one, whose name is that of the process. */
+/* Of a thread that is not its process's first one, whose name is that of the process. Whose it is
+ * has to be known where not everybody may be seen: what is written now is not taken back. */
 static void
 rename_thread (SondeTracker *self, const SondePerfRecord *record)
 {
   const SondeProcess *process = sonde_process_table_find (self->processes, record->pid);
+  gboolean is_known = process != NULL && sonde_process_state (process) == SONDE_PROCESS_KNOWN;
 
-  if (process == NULL
-      || (!is_shut (process) && !sonde_process_flag (process, SONDE_PROCESS_FLAG_HIDDEN)))
+  if (process != NULL && is_shut (process))
+    return;
+  if (is_known || !self->hides_others)
     sonde_recorder_thread (self->recorder, record->pid, record->tid, record->comm.name,
                            record->time_ns);
 }

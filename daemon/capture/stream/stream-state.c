@@ -226,6 +226,17 @@ task_key (int32_t pid, int32_t tid)
   return (gint64) pid << 32 | (guint32) tid;
 }
 
+static void
+forget_line (SondeStreamState *self, gint64 key)
+{
+  char *line = g_hash_table_lookup (self->tasks, &key);
+
+  if (line == NULL)
+    return;
+  self->n_task_bytes -= g_ref_string_length (line);
+  g_hash_table_remove (self->tasks, &key);
+}
+
 void
 sonde_stream_state_tell_task (SondeStreamState *self,
                               int32_t pid,
@@ -241,21 +252,21 @@ sonde_stream_state_tell_task (SondeStreamState *self,
   if (size_bytes > MAX_TASK_LINE)
     return;
   write_tasks (taken, size_bytes, time_ns, out);
-  if (g_hash_table_size (self->tasks) < SONDE_STREAM_STATE_MAX_TASKS
-      || g_hash_table_contains (self->tasks, &key))
-    g_hash_table_replace (self->tasks, g_memdup2 (&key, sizeof key),
-                          g_ref_string_new_len (taken, (gssize) size_bytes));
+  forget_line (self, key);
+  if (g_hash_table_size (self->tasks) >= SONDE_STREAM_STATE_MAX_TASKS
+      || self->n_task_bytes + size_bytes > SONDE_STREAM_STATE_MAX_TASK_BYTES)
+    return;
+  g_hash_table_insert (self->tasks, g_memdup2 (&key, sizeof key),
+                       g_ref_string_new_len (taken, (gssize) size_bytes));
+  self->n_task_bytes += size_bytes;
 }
 
 void
 sonde_stream_state_forget_task (SondeStreamState *self, int32_t pid, int32_t tid)
 {
-  gint64 of_thread = task_key (pid, tid);
-  gint64 of_process = task_key (pid, 0);
-
-  g_hash_table_remove (self->tasks, &of_thread);
+  forget_line (self, task_key (pid, tid));
   if (pid == tid)
-    g_hash_table_remove (self->tasks, &of_process);
+    forget_line (self, task_key (pid, 0));
 }
 
 /* As many lines as one chunk takes. Returns whether there were any. */

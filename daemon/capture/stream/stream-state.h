@@ -18,9 +18,10 @@
 #define SONDE_STREAM_STATE_MAX_DOCUMENT (4u << 20) /* bytes of one embedded file */
 /* Counters of a session; each is 136 bytes here and 128 in every snapshot. */
 #define SONDE_STREAM_STATE_MAX_COUNTERS 4096
-/* Threads with a name, and processes with a control group, that later readers are told of: 100
- * bytes each. */
-#define SONDE_STREAM_STATE_MAX_TASKS 65536
+/* Threads with a name, and processes with a control group, that later readers are told of: some
+ * 100 bytes each, but groups may have long ones. */
+#define SONDE_STREAM_STATE_MAX_TASKS      65536
+#define SONDE_STREAM_STATE_MAX_TASK_BYTES (16u << 20)
 /* Names of one session: bounds memory, and every reader's. Later ones share one address. */
 #define SONDE_STREAM_STATE_MAX_NAMES      65536
 #define SONDE_STREAM_STATE_MAX_NAME_BYTES (32u << 20)
@@ -35,6 +36,7 @@ typedef struct
   GArray *documents;    /* StreamDocument */
   GHashTable *cmdlines; /* pid → GRefString */
   GHashTable *tasks; /* gint64 pid << 32 | tid, in boxes → GRefString: a line of "sonde/tasks" */
+  gsize n_task_bytes;
   GArray *names;     /* SondeJitName, in the order in which they came */
   gsize n_name_bytes;
   GHashTable *made_up;   /* name → index + 1, of made-up addresses */
@@ -62,7 +64,7 @@ void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const 
  * @line: (transfer full): of the embedded file "sonde/tasks", with its newline
  *
  * It is written, and told to later readers in the place of what was told of the same task before.
- * Beyond SONDE_STREAM_STATE_MAX_TASKS later readers are not told.
+ * Beyond SONDE_STREAM_STATE_MAX_TASKS, or their bytes, later readers are not told.
  */
 void sonde_stream_state_tell_task (SondeStreamState *self,
                                    int32_t pid,
