@@ -339,6 +339,56 @@ writes_threads_for_firefox (void)
   g_assert_cmpuint (json_array_get_length (counters), ==, 2);
 }
 
+/* More threads than the viewers can show: the lightest are one, and no sample is missing. */
+static void
+merges_what_viewers_have_no_room_for (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  const uint64_t addrs[] = { SONDE_CONTEXT_USER, 0x1000 };
+  gsize size_bytes;
+  gint64 n_samples = 0;
+  JsonArray *threads, *profiles;
+  const char *name;
+
+  define_ledger (capture);
+  for (int i = 0; i < 300; i++)
+    {
+      SondeFrameOrigin origin = at (1000 + i, FIRST_NS + i * STEP_NS);
+      g_autofree char *command = g_strdup_printf ("program-%d", i);
+
+      add_process (capture, 1000 + i, command);
+      for (int k = 0; k <= (i < 100); k++)
+        ADD (sonde_writer_add_sample (capture->writer, &origin, 1000 + i, addrs, 2));
+    }
+  {
+    g_autofree char *text
+        = export_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, &size_bytes);
+    g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+
+    threads = json_object_get_array_member (json_node_get_object (node), "threads");
+    g_assert_cmpuint (json_array_get_length (threads), ==, 200);
+    name = json_object_get_string_member (json_array_get_object_element (threads, 0), "name");
+    g_assert_cmpstr (name, ==, "[101 more threads]");
+    for (guint i = 0; i < json_array_get_length (threads); i++)
+      n_samples += json_object_get_int_member (
+          json_object_get_object_member (json_array_get_object_element (threads, i), "samples"),
+          "length");
+    g_assert_cmpint (n_samples, ==, 400);
+  }
+  {
+    g_autofree char *text
+        = export_as (capture, sonde_export_speedscope, SONDE_UNIT_SAMPLES, &size_bytes);
+    g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+
+    profiles = json_object_get_array_member (json_node_get_object (node), "profiles");
+    g_assert_cmpuint (json_array_get_length (profiles), ==, 50);
+    n_samples = 0;
+    for (guint i = 0; i < json_array_get_length (profiles); i++)
+      n_samples += sum_weights (json_array_get_object_element (profiles, i));
+    g_assert_cmpint (n_samples, ==, 400);
+  }
+}
+
 static guint
 count_packets (const Sonde__Perfetto__Trace *trace, int event_type)
 {
@@ -730,6 +780,7 @@ main (int argc, char **argv)
   g_test_add_func ("/export/perf-script/prints-what-scripts-read",
                    prints_what_scripts_for_perf_read);
   g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
+  g_test_add_func ("/export/caps/lose-no-sample", merges_what_viewers_have_no_room_for);
   g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
