@@ -66,6 +66,8 @@ typedef enum
   SONDE_PROCESS_FLAG_CLOSED = 1 << 5,
   /* Not for the session's owner to see: nothing of it is written but how much time it took. */
   SONDE_PROCESS_FLAG_HIDDEN = 1 << 6,
+  /* It has another name than its PROCESS frame in the shared stream says. */
+  SONDE_PROCESS_FLAG_RENAMED = 1 << 7,
 } SondeProcessFlag;
 
 SondeProcessTable *sonde_process_table_new (SondeModuleStore *modules);

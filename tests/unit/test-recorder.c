@@ -139,6 +139,57 @@ counts_a_sample_that_fits_no_frame (Fixture *fixture, gconstpointer data)
   g_assert_nonnull (strstr (summary->log, "1 samples before the recorder"));
 }
 
+/* A program may change its names as often as it likes: the stream has each turn's last one. */
+static void
+tells_names_once_a_turn (Fixture *fixture, gconstpointer data)
+{
+  SondeProcess *process = add_process (fixture, 0);
+  g_autoptr (StreamSummary) summary = NULL;
+  g_autofree char *lines = NULL;
+
+  sonde_recorder_process (fixture->base.recorder, process, 10);
+  for (int i = 0; i < 1000; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("name-%d", i);
+
+      sonde_process_table_set_comm (fixture->base.processes, PID, name);
+      sonde_recorder_renamed (fixture->base.recorder, process);
+      sonde_recorder_thread (fixture->base.recorder, PID, PID + 1, name, 20 + i);
+      sonde_recorder_thread (fixture->base.recorder, PID, PID + 2, name, 20 + i);
+      if (i == 500)
+        { /* what it was called when it was sampled, and when a thread ended */
+          sonde_recorder_process (fixture->base.recorder, process, 20 + i);
+          record_sample (fixture);
+          sonde_recorder_settle_task (fixture->base.recorder, PID, PID + 2, 20 + i);
+          sonde_stream_state_forget_task (fixture->base.state, PID, PID + 2);
+        }
+    }
+  sonde_recorder_settle_names (fixture->base.recorder, FALSE);
+  sonde_recorder_settle_names (fixture->base.recorder, TRUE);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_PROCESS], ==, 3);
+  lines = g_strndup ((const char *) summary->file->data, summary->file->len);
+  g_assert_cmpstr (lines, ==,
+                   "thread 10 12 520 name-500\nthread 10 11 1019 name-999\n"
+                   "thread 10 12 1019 name-999\n");
+}
+
+static void
+tells_no_more_names_than_it_keeps (Fixture *fixture, gconstpointer data)
+{
+  g_autoptr (StreamSummary) summary = NULL;
+
+  for (int i = 1; i <= SONDE_STREAM_STATE_MAX_TASKS + 10; i++)
+    sonde_recorder_thread (fixture->base.recorder, PID, i, "worker", 20);
+  sonde_recorder_settle_names (fixture->base.recorder, FALSE);
+  summary = finish (fixture);
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_FILE_CHUNK], ==, 1);
+  g_assert_cmpstr (summary->log, ==,
+                   "Names of threads or control groups are missing: there are too many, or one is "
+                   "too long");
+  g_assert_cmpuint (summary->n_types[SONDE_FRAME_LOG], ==, 1);
+}
+
 static void
 takes_no_sink_when_it_is_finished (Fixture *fixture, gconstpointer data)
 {
@@ -594,6 +645,8 @@ main (int argc, char **argv)
   for (guint i = 0; i < G_N_ELEMENTS (later_cases); i++)
     g_test_add (later_cases[i].path, Fixture, &later_cases[i], set_up,
                 takes_a_chain_that_came_apart, tear_down);
+  ADD ("tells-names-once-a-turn", tells_names_once_a_turn);
+  ADD ("tells-no-more-names-than-it-keeps", tells_no_more_names_than_it_keeps);
   ADD ("takes-no-sink-when-it-is-finished", takes_no_sink_when_it_is_finished);
   ADD ("warns-of-losses-once", warns_of_losses_once);
   ADD ("tells-of-events-that-the-kernel-held-back", tells_of_events_that_the_kernel_held_back);

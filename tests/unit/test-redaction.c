@@ -184,6 +184,7 @@ finish (Fixture *fixture)
 {
   g_autoptr (GByteArray) stream = g_byte_array_new ();
 
+  sonde_recorder_settle_names (fixture->base.recorder, TRUE);
   sonde_recorder_finish (fixture->base.recorder, NULL);
   while (!stream_receive (fixture->reader, stream))
     g_main_context_iteration (NULL, FALSE);

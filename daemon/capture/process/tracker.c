@@ -584,11 +584,13 @@ rename_process (SondeTracker *self, const SondePerfRecord *record)
       if (!sonde_process_flag (process, SONDE_PROCESS_FLAG_FORKED))
         ask_process (self, record->pid, sonde_stream_now_ns ());
     }
-  else if (is_shut (process))
-    return;
   else
     {
+      if (is_shut (process))
+        return;
       sonde_process_table_set_comm (self->processes, record->pid, record->comm.name);
+      sonde_recorder_renamed (self->recorder, process);
+      return;
     }
   sonde_recorder_rename (self->recorder, process, record->time_ns);
 }
@@ -622,10 +624,15 @@ sonde_tracker_follow (SondeTracker *self, const SondePerfRecord *record)
                 child, hidden ? SONDE_PROCESS_FLAG_HIDDEN : SONDE_PROCESS_FLAG_FORKED, true);
         }
       if (!hidden)
-        sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
-                             record->time_ns);
+        {
+          sonde_recorder_settle_task (self->recorder, parent, record->task.parent_tid,
+                                      record->time_ns);
+          sonde_recorder_fork (self->recorder, record->task.parent_tid, record->tid, record->cpu,
+                               record->time_ns);
+        }
       break;
     case SONDE_PERF_RECORD_EXIT:
+      sonde_recorder_settle_task (self->recorder, record->pid, record->tid, record->time_ns);
       sonde_stream_state_forget_task (self->state, record->pid, record->tid);
       if (record->pid != record->tid)
         break;
@@ -794,7 +801,7 @@ read_cmdline (SondeTracker *self, int32_t pid, int fd, const char *comm)
 /* The group that systemd or a container's runtime made: of version 2, else the named one. Source:
  * cgroups(7) */
 static void
-tell_cgroup (SondeTracker *self, int32_t pid, int fd, gint64 time_ns)
+tell_cgroup (SondeTracker *self, int32_t pid, int fd)
 {
   char text[MAX_CMDLINE + 1];
   gssize size_bytes = fd >= 0 ? pread (fd, text, MAX_CMDLINE, 0) : 0;
@@ -811,7 +818,7 @@ tell_cgroup (SondeTracker *self, int32_t pid, int fd, gint64 time_ns)
   else
     return;
   path[strcspn (path, "\n")] = '\0';
-  sonde_recorder_cgroup (self->recorder, pid, path, time_ns);
+  sonde_recorder_cgroup (self->recorder, pid, path);
 }
 
 void
@@ -841,7 +848,7 @@ sonde_tracker_answer_process (SondeTracker *self,
   if (sonde_process_state (process) == SONDE_PROCESS_KNOWN)
     {
       if (answer->status == 0 && !is_shut (process))
-        tell_cgroup (self, answer->pid, cgroup_fd, now);
+        tell_cgroup (self, answer->pid, cgroup_fd);
       if (answer->status == 0 && !is_shut (process)
           && read_cmdline (self, answer->pid, cmdline_fd, sonde_process_comm (process)))
         sonde_recorder_rename (self->recorder, process, now);
@@ -864,7 +871,7 @@ sonde_tracker_answer_process (SondeTracker *self,
   sonde_process_set_start_ticks (process, answer->start_ticks);
   sonde_process_table_set_comm (self->processes, answer->pid, answer->comm);
   read_cmdline (self, answer->pid, cmdline_fd, NULL);
-  tell_cgroup (self, answer->pid, cgroup_fd, now);
+  tell_cgroup (self, answer->pid, cgroup_fd);
   if (maps_fd >= 0)
     add_snapshot (self, process, maps_fd);
   sonde_process_set_state (process, SONDE_PROCESS_KNOWN);

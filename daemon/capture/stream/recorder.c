@@ -11,6 +11,7 @@
 
 #define STUCK_CHECK_SECONDS 5
 #define MAX_UNREAD_MAPS     4096
+#define NAMES_A_TURN        512 /* of processes, and of threads */
 #define UNREAD_WAIT_NS      (G_GINT64_CONSTANT (10) * 1000000000)
 
 /* A mapping that was told before its file was read. A MAP frame says which build of a file is
@@ -30,6 +31,8 @@ struct SondeRecorder
   gpointer user_data;
 
   GArray *unread_maps; /* UnreadMap, oldest first */
+  GArray *renamed;     /* int32_t: pids of processes that are, or were, SONDE_PROCESS_FLAG_RENAMED */
+  gboolean has_told_full;
   GPtrArray *sinks;
   guint reap_source;
   guint stuck_source;
@@ -111,6 +114,7 @@ sonde_recorder_new (SondeStreamState *state,
   self->source.closed = sink_closed;
   self->source.user_data = self;
   self->unread_maps = g_array_sized_new (FALSE, FALSE, sizeof (UnreadMap), MAX_UNREAD_MAPS);
+  self->renamed = g_array_new (FALSE, FALSE, sizeof (int32_t));
   self->sinks = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_sink_free);
   self->told_ns = sonde_stream_now_ns ();
   self->stuck_source = g_timeout_add_seconds (STUCK_CHECK_SECONDS, on_stuck_check, self);
@@ -129,6 +133,7 @@ sonde_recorder_free (SondeRecorder *self)
   g_source_remove (self->stuck_source);
   g_ptr_array_unref (self->sinks);
   g_array_unref (self->unread_maps);
+  g_array_unref (self->renamed);
   sonde_span_writer_free (self->source.writer);
   sonde_chunk_pool_unref (self->source.pool);
   g_free (self);
@@ -215,6 +220,15 @@ write_map (SondeRecorder *self,
     g_array_append_val (self->unread_maps, unread);
 }
 
+static void
+settle_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
+{
+  if (process == NULL || !sonde_process_flag (process, SONDE_PROCESS_FLAG_RENAMED))
+    return;
+  sonde_process_set_flag (process, SONDE_PROCESS_FLAG_RENAMED, false);
+  sonde_recorder_rename (self, process, time_ns);
+}
+
 void
 sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_ns)
 {
@@ -222,7 +236,10 @@ sonde_recorder_process (SondeRecorder *self, SondeProcess *process, gint64 time_
   size_t n_mappings = 0;
 
   if (sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN | SONDE_PROCESS_FLAG_HIDDEN))
-    return;
+    {
+      settle_process (self, process, time_ns);
+      return;
+    }
 
   sonde_process_set_flag (process, SONDE_PROCESS_FLAG_WRITTEN, true);
   sonde_stream_state_write_process (self->source.state, process, time_ns, self->source.writer);
@@ -282,25 +299,70 @@ sonde_recorder_fork (
 }
 
 void
+sonde_recorder_renamed (SondeRecorder *self, SondeProcess *process)
+{
+  int32_t pid = sonde_process_pid (process);
+
+  if (!sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN)
+      || sonde_process_flag (process, SONDE_PROCESS_FLAG_RENAMED))
+    return;
+  sonde_process_set_flag (process, SONDE_PROCESS_FLAG_RENAMED, true);
+  g_array_append_val (self->renamed, pid);
+}
+
+/* @line: (transfer full) */
+static void
+set_task (SondeRecorder *self, int32_t pid, int32_t tid, char *line)
+{
+  if (sonde_stream_state_set_task (self->source.state, pid, tid, line) || self->has_told_full)
+    return;
+  self->has_told_full = TRUE;
+  sonde_recorder_warn (self, "Names of threads or control groups are missing: there are too many, "
+                             "or one is too long");
+}
+
+void
 sonde_recorder_thread (
     SondeRecorder *self, int32_t pid, int32_t tid, const char *name, gint64 time_ns)
 {
   g_autofree char *escaped = g_strescape (name, NULL);
 
-  sonde_stream_state_tell_task (
-      self->source.state, pid, tid,
-      g_strdup_printf ("thread %d %d %" G_GINT64_FORMAT " %s\n", pid, tid, time_ns, escaped),
-      time_ns, self->source.writer);
+  set_task (self, pid, tid,
+            g_strdup_printf ("thread %d %d %" G_GINT64_FORMAT " %s\n", pid, tid, time_ns, escaped));
 }
 
 void
-sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path, gint64 time_ns)
+sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path)
 {
   g_autofree char *escaped = g_strescape (path, NULL);
 
-  sonde_stream_state_tell_task (self->source.state, pid, 0,
-                                g_strdup_printf ("cgroup %d %s\n", pid, escaped), time_ns,
-                                self->source.writer);
+  set_task (self, pid, 0, g_strdup_printf ("cgroup %d %s\n", pid, escaped));
+}
+
+void
+sonde_recorder_settle_names (SondeRecorder *self, gboolean is_urgent)
+{
+  SondeStreamState *state = self->source.state;
+  guint max = is_urgent ? G_MAXUINT : NAMES_A_TURN;
+  gint64 now = sonde_stream_now_ns ();
+  guint n = MIN (max, self->renamed->len);
+
+  for (guint i = 0; i < n; i++)
+    settle_process (
+        self, sonde_process_table_find (state->processes, g_array_index (self->renamed, int32_t, i)),
+        now);
+  g_array_remove_range (self->renamed, 0, n);
+  sonde_stream_state_write_tasks (state, max, now, self->source.writer);
+}
+
+void
+sonde_recorder_settle_task (SondeRecorder *self, int32_t pid, int32_t tid, gint64 time_ns)
+{
+  if (pid == tid)
+    settle_process (self, sonde_process_table_find (self->source.state->processes, pid), time_ns);
+  sonde_stream_state_write_task (self->source.state, pid, tid, time_ns, self->source.writer);
+  if (pid == tid)
+    sonde_stream_state_write_task (self->source.state, pid, 0, time_ns, self->source.writer);
 }
 
 void

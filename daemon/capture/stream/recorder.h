@@ -45,14 +45,23 @@ void sonde_recorder_map (SondeRecorder *self,
 /* Tells those again that were told without their build id, if it is known by now; about every
  * 100 ms. */
 void sonde_recorder_settle_maps (SondeRecorder *self);
-/* The PROCESS frame again: a new name. */
+/* The PROCESS frame again: another program has its pid, or its command line is known. */
 void sonde_recorder_rename (SondeRecorder *self, SondeProcess *process, gint64 time_ns);
-void sonde_recorder_fork (
-    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
-/* What a thread is called, and the control group of a process: lines of "sonde/tasks". */
+/* The same for a program that calls itself otherwise; and what a thread is called, and the control
+ * group of a process: lines of "sonde/tasks". They are told by sonde_recorder_settle_names(), about
+ * every 100 ms, so that names cost the stream no more than that; a process's before its next
+ * sample. Those of more tasks than SONDE_STREAM_STATE_MAX_TASKS are not, which a LOG says. */
+void sonde_recorder_renamed (SondeRecorder *self, SondeProcess *process);
 void sonde_recorder_thread (
     SondeRecorder *self, int32_t pid, int32_t tid, const char *name, gint64 time_ns);
-void sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path, gint64 time_ns);
+void sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path);
+/* @is_urgent: all, at the end */
+void sonde_recorder_settle_names (SondeRecorder *self, gboolean is_urgent);
+/* Those of one task now: before it forks, which gives them to another, or exits. */
+void
+sonde_recorder_settle_task (SondeRecorder *self, int32_t pid, int32_t tid, gint64 time_ns);
+void sonde_recorder_fork (
+    SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
 
 /* @name for an @address that it has already. FALSE: there are too many names. */

@@ -49,6 +49,13 @@ typedef struct
   SondeMappingList *mappings;
 } Held;
 
+/* What is said of a thread, or a process: a line of TASKS_PATH. */
+typedef struct
+{
+  char *line; /* GRefString */
+  gboolean is_untold;
+} StreamTask;
+
 struct SondeStateCursor
 {
   SondeStreamState *state;
@@ -77,6 +84,15 @@ name_clear (gpointer data)
   g_free ((char *) ((SondeJitName *) data)->name);
 }
 
+static void
+task_free (gpointer data)
+{
+  StreamTask *task = data;
+
+  g_ref_string_release (task->line);
+  g_free (task);
+}
+
 SondeStreamState *
 sonde_stream_state_new (SondeProcessTable *processes)
 {
@@ -87,8 +103,8 @@ sonde_stream_state_new (SondeProcessTable *processes)
   self->documents = g_array_new (FALSE, FALSE, sizeof (StreamDocument));
   g_array_set_clear_func (self->documents, document_clear);
   self->cmdlines = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ref_string_release);
-  self->tasks = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
-                                       (GDestroyNotify) g_ref_string_release);
+  self->tasks = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, task_free);
+  self->untold_tasks = g_array_new (FALSE, FALSE, sizeof (gint64));
   self->names = g_array_new (FALSE, FALSE, sizeof (SondeJitName));
   g_array_set_clear_func (self->names, name_clear);
   self->made_up = g_hash_table_new (g_str_hash, g_str_equal);
@@ -109,6 +125,7 @@ sonde_stream_state_free (SondeStreamState *self)
   g_array_unref (self->documents);
   g_hash_table_unref (self->cmdlines);
   g_hash_table_unref (self->tasks);
+  g_array_unref (self->untold_tasks);
   g_hash_table_unref (self->made_up);
   g_hash_table_unref (self->made_code);
   g_hash_table_unref (self->given);
@@ -227,46 +244,95 @@ task_key (int32_t pid, int32_t tid)
 }
 
 static void
-forget_line (SondeStreamState *self, gint64 key)
+forget_task (SondeStreamState *self, gint64 key)
 {
-  char *line = g_hash_table_lookup (self->tasks, &key);
+  const StreamTask *task = g_hash_table_lookup (self->tasks, &key);
 
-  if (line == NULL)
+  if (task == NULL)
     return;
-  self->n_task_bytes -= g_ref_string_length (line);
+  self->n_task_bytes -= g_ref_string_length (task->line);
   g_hash_table_remove (self->tasks, &key);
 }
 
-void
-sonde_stream_state_tell_task (SondeStreamState *self,
-                              int32_t pid,
-                              int32_t tid,
-                              char *line,
-                              gint64 time_ns,
-                              SondeSpanWriter *out)
+gboolean
+sonde_stream_state_set_task (SondeStreamState *self, int32_t pid, int32_t tid, char *line)
 {
   g_autofree char *taken = line;
   gint64 key = task_key (pid, tid);
   gsize size_bytes = strlen (taken);
+  StreamTask *task = g_hash_table_lookup (self->tasks, &key);
+  gsize before_bytes = task != NULL ? g_ref_string_length (task->line) : 0;
 
-  if (size_bytes > MAX_TASK_LINE)
+  if (size_bytes > MAX_TASK_LINE
+      || self->n_task_bytes - before_bytes + size_bytes > SONDE_STREAM_STATE_MAX_TASK_BYTES
+      || (task == NULL && g_hash_table_size (self->tasks) >= SONDE_STREAM_STATE_MAX_TASKS))
+    return FALSE;
+  if (task == NULL)
+    {
+      task = g_new0 (StreamTask, 1);
+      g_hash_table_insert (self->tasks, g_memdup2 (&key, sizeof key), task);
+    }
+  else
+    g_ref_string_release (task->line);
+  task->line = g_ref_string_new_len (taken, (gssize) size_bytes);
+  self->n_task_bytes += size_bytes - before_bytes;
+  if (!task->is_untold)
+    g_array_append_val (self->untold_tasks, key);
+  task->is_untold = TRUE;
+  return TRUE;
+}
+
+/* Those that have gone meanwhile count for nothing: there may be more of them each time. */
+void
+sonde_stream_state_write_tasks (SondeStreamState *self,
+                                guint max_tasks,
+                                gint64 time_ns,
+                                SondeSpanWriter *out)
+{
+  g_autoptr (GString) lines = g_string_new (NULL);
+  guint n_written = 0;
+  guint n = 0;
+
+  for (; n < self->untold_tasks->len && n_written < max_tasks; n++)
+    {
+      gint64 key = g_array_index (self->untold_tasks, gint64, n);
+      StreamTask *task = g_hash_table_lookup (self->tasks, &key);
+
+      if (task == NULL || !task->is_untold)
+        continue;
+      task->is_untold = FALSE;
+      n_written++;
+      if (lines->len + g_ref_string_length (task->line) > TASKS_A_PIECE)
+        {
+          write_tasks (lines->str, lines->len, time_ns, out);
+          g_string_truncate (lines, 0);
+        }
+      g_string_append (lines, task->line);
+    }
+  if (lines->len > 0)
+    write_tasks (lines->str, lines->len, time_ns, out);
+  g_array_remove_range (self->untold_tasks, 0, n);
+}
+
+void
+sonde_stream_state_write_task (
+    SondeStreamState *self, int32_t pid, int32_t tid, gint64 time_ns, SondeSpanWriter *out)
+{
+  gint64 key = task_key (pid, tid);
+  StreamTask *task = g_hash_table_lookup (self->tasks, &key);
+
+  if (task == NULL || !task->is_untold)
     return;
-  write_tasks (taken, size_bytes, time_ns, out);
-  forget_line (self, key);
-  if (g_hash_table_size (self->tasks) >= SONDE_STREAM_STATE_MAX_TASKS
-      || self->n_task_bytes + size_bytes > SONDE_STREAM_STATE_MAX_TASK_BYTES)
-    return;
-  g_hash_table_insert (self->tasks, g_memdup2 (&key, sizeof key),
-                       g_ref_string_new_len (taken, (gssize) size_bytes));
-  self->n_task_bytes += size_bytes;
+  task->is_untold = FALSE;
+  write_tasks (task->line, g_ref_string_length (task->line), time_ns, out);
 }
 
 void
 sonde_stream_state_forget_task (SondeStreamState *self, int32_t pid, int32_t tid)
 {
-  forget_line (self, task_key (pid, tid));
+  forget_task (self, task_key (pid, tid));
   if (pid == tid)
-    forget_line (self, task_key (pid, 0));
+    forget_task (self, task_key (pid, 0));
 }
 
 /* As many lines as one chunk takes. Returns whether there were any. */
@@ -441,7 +507,7 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
 {
   SondeStateCursor *self = g_new0 (SondeStateCursor, 1);
   GHashTableIter iter;
-  gpointer line;
+  gpointer task;
 
   self->state = state;
   self->part = with_header ? PART_HEADER : PART_METADATA;
@@ -450,8 +516,8 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
   self->n_names = state->names->len;
   self->tasks = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ref_string_release);
   g_hash_table_iter_init (&iter, state->tasks);
-  while (g_hash_table_iter_next (&iter, NULL, &line))
-    g_ptr_array_add (self->tasks, g_ref_string_acquire (line));
+  while (g_hash_table_iter_next (&iter, NULL, &task))
+    g_ptr_array_add (self->tasks, g_ref_string_acquire (((StreamTask *) task)->line));
   self->processes = g_array_new (FALSE, FALSE, sizeof (Held));
   g_array_set_clear_func (self->processes, held_clear);
   sonde_process_table_foreach (state->processes, hold_process, self);

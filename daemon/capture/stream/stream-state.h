@@ -35,7 +35,8 @@ typedef struct
   char *metadata;
   GArray *documents;    /* StreamDocument */
   GHashTable *cmdlines; /* pid → GRefString */
-  GHashTable *tasks; /* gint64 pid << 32 | tid, in boxes → GRefString: a line of "sonde/tasks" */
+  GHashTable *tasks;    /* gint64 pid << 32 | tid, in boxes → StreamTask */
+  GArray *untold_tasks; /* gint64: those that are not written yet, or have gone */
   gsize n_task_bytes;
   GArray *names;     /* SondeJitName, in the order in which they came */
   gsize n_name_bytes;
@@ -59,19 +60,25 @@ void sonde_stream_state_add_document (SondeStreamState *self, const char *path, 
 void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const char *cmdline);
 
 /**
- * sonde_stream_state_tell_task:
+ * sonde_stream_state_set_task:
  * @tid: 0: it is of the process
  * @line: (transfer full): of the embedded file "sonde/tasks", with its newline
  *
- * It is written, and told to later readers in the place of what was told of the same task before.
- * Beyond SONDE_STREAM_STATE_MAX_TASKS, or their bytes, later readers are not told.
+ * In the place of what was said of the same task before. It is written later, so that a program
+ * that changes its name a million times a second has some lines of the stream, and no more.
+ *
+ * Returns: FALSE: there are SONDE_STREAM_STATE_MAX_TASKS, or their bytes, or the line is too long
  */
-void sonde_stream_state_tell_task (SondeStreamState *self,
-                                   int32_t pid,
-                                   int32_t tid,
-                                   char *line,
-                                   gint64 time_ns,
-                                   SondeSpanWriter *out);
+gboolean
+sonde_stream_state_set_task (SondeStreamState *self, int32_t pid, int32_t tid, char *line);
+/* Writes what was set and is not written yet, of up to @max_tasks. */
+void sonde_stream_state_write_tasks (SondeStreamState *self,
+                                     guint max_tasks,
+                                     gint64 time_ns,
+                                     SondeSpanWriter *out);
+/* The same of one task: before what says something of it. */
+void sonde_stream_state_write_task (
+    SondeStreamState *self, int32_t pid, int32_t tid, gint64 time_ns, SondeSpanWriter *out);
 /* It has exited; of the first thread all that is of its process. */
 void sonde_stream_state_forget_task (SondeStreamState *self, int32_t pid, int32_t tid);
 

@@ -349,6 +349,7 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
 {
   sonde_inferiors_settle (self->inferiors);
   sonde_recorder_settle_maps (self->recorder);
+  sonde_recorder_settle_names (self->recorder, FALSE);
   sonde_tracker_ask_for_names (self->tracker, FALSE);
   sonde_dispatch_count (self);
   if (reads_lost)
@@ -388,6 +389,7 @@ sonde_dispatch_end (SondeWorkerSession *self)
   sonde_inferiors_end (self->inferiors);
   sonde_unheard_end (self->unheard);
   sonde_recorder_settle_maps (self->recorder);
+  sonde_recorder_settle_names (self->recorder, TRUE);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");
   warn_of (self, self->tally.values[SONDE_STATISTIC_TARGET_STUCK],
