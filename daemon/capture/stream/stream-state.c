@@ -289,10 +289,13 @@ sonde_stream_state_write_tasks (SondeStreamState *self,
                                 gint64 time_ns,
                                 SondeSpanWriter *out)
 {
-  g_autoptr (GString) lines = g_string_new (NULL);
+  g_autoptr (GString) lines = NULL;
   guint n_written = 0;
   guint n = 0;
 
+  if (self->untold_tasks->len == 0)
+    return;
+  lines = g_string_new (NULL);
   for (; n < self->untold_tasks->len && n_written < max_tasks; n++)
     {
       gint64 key = g_array_index (self->untold_tasks, gint64, n);
