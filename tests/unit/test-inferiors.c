@@ -2,6 +2,7 @@
 /* Rings of programs, which the test plays, as a whole worker records them. */
 #include <fcntl.h>
 
+#include "shared-ring/ring-atomic.h"
 #include "tests/unit/worker-fixture.h"
 
 /* --- what arrives --- */
@@ -440,6 +441,40 @@ check_stop_amid_an_event (void)
   worker_clear (&worker);
 }
 
+/* A thread that hardly gets a processor is in the middle of an event as another closes the link. */
+static void
+check_link_closed_amid_an_event (void)
+{
+  SondeFrameOrigin origin = { program_now_ns (), 0, getpid () };
+  Worker worker = { 0 };
+  Program program;
+  g_autoptr (StreamSummary) summary = NULL;
+  gint64 left_us;
+
+  worker_init (&worker, SONDE_MEMORY_OFF, 0);
+  program = program_open (&worker);
+  g_assert_cmpint (sonde_writer_add_mark (sonde_ring_writer_frames (program.writer), &origin, 1,
+                                          "group", "amid", "message"),
+                   ==, 0);
+  sonde_clear_fd (&program.link);
+  while (sonde_ring_load_relaxed (sonde_ring_writer_pause_word (program.writer))
+         != SONDE_RING_IS_LEFT)
+    worker_run (&worker);
+  left_us = g_get_monotonic_time ();
+  while (g_get_monotonic_time () - left_us < 250000)
+    {
+      worker_run (&worker);
+      g_usleep (1000);
+    }
+  sonde_ring_writer_commit (program.writer);
+  worker_wait_count (&worker, SONDE_LEDGER_EVENTS_RECORDED, 1);
+  program_close (&program, FALSE);
+  summary = worker_finish (&worker);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_EVENTS_LOST_RING], ==, 0);
+  g_assert_cmpint (summary->ledger[SONDE_LEDGER_STREAM_EVENTS], ==, 1);
+  worker_clear (&worker);
+}
+
 #define N_LEFT 600000
 
 /* A session whose Stop was answered while nobody took what is left in rings, which becomes many
@@ -747,6 +782,8 @@ main (int argc, char *argv[])
   TEST ("events-in-short-are-what-frames-are", check_short_events);
   TEST ("a-stop-takes-what-is-in-the-rings", check_stop);
   TEST ("a-stop-takes-what-a-thread-is-just-writing", check_stop_amid_an_event);
+  TEST ("a-link-that-closes-leaves-what-a-thread-is-just-writing",
+        check_link_closed_amid_an_event);
   TEST ("a-stop-is-answered-before-readers-have-all", check_stop_of_the_slow);
   TEST ("a-stop-calls-nobody-back-who-was-left", check_stop_behind_a_leaver);
   TEST ("a-stop-says-what-a-slow-reader-misses", check_stop_of_the_very_slow);

@@ -31,8 +31,9 @@
 
 #define NO_ROOM_WAIT_US 1000 /* readers are asked again */
 
-/* A program that closed its link, and still runs, has ended the event that it was making. */
-#define LEAVE_US 50000
+/* A program that closed its link, and still runs, has ended the event that it was making: also
+ * where others keep it from the processors. */
+#define LEAVE_US 1000000
 
 /* A writer counts a loss with two additions to shared memory, which no processor does faster. */
 #define MIN_LOSS_NS 4
