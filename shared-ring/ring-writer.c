@@ -374,17 +374,19 @@ static SondeRingHeader *
 exchange_header (SondeRingWriter *self, int ring_fd)
 {
   size_t page_bytes = self->owned.header_bytes;
-  void *left = MAP_FAILED;
   void *new = mmap (NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, 0);
+  /* A place that mmap() gave is new to a race detector, too; one of mremap()'s choice is not. */
+  void *left = mmap (NULL, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-  if (new == MAP_FAILED)
-    return NULL;
-  if (madvise (new, page_bytes, MADV_DONTFORK) == 0
-      && madvise (self->header, page_bytes, MADV_DONTDUMP) == 0)
-    left = remap (self->header, 0, page_bytes, 0, NULL);
-  if (left == MAP_FAILED)
+  if (new == MAP_FAILED || left == MAP_FAILED
+      || madvise (new, page_bytes, MADV_DONTFORK) != 0
+      || madvise (self->header, page_bytes, MADV_DONTDUMP) != 0
+      || remap (self->header, 0, page_bytes, MREMAP_FIXED, left) == MAP_FAILED)
     {
-      munmap (new, page_bytes);
+      if (new != MAP_FAILED)
+        munmap (new, page_bytes);
+      if (left != MAP_FAILED)
+        munmap (left, page_bytes);
       return NULL;
     }
   if (remap (new, page_bytes, page_bytes, MREMAP_FIXED, self->header) != MAP_FAILED)
