@@ -333,9 +333,9 @@ count_ring (SondeInferiors *self, ProgramRing *ring, gboolean is_over)
     {
       take_late (self, ring, &counts);
       lost += MAX (counts.produced - lost, counts.frames) - counts.frames;
-      /* A claim of all numbers that there are leaves those that were taken. */
-      lost = MIN (lost, G_MAXUINT64 - counts.frames);
     }
+  /* A claim of all numbers that there are leaves those that were taken. */
+  lost = MIN (lost, G_MAXUINT64 - counts.frames);
   if (lost > n_possible && !ring->has_lied)
     {
       ring->has_lied = TRUE;
