@@ -16,6 +16,8 @@ from tap import Tap, check
 ROOT = os.environ['FRESH_ROOT']
 DEADLINE_S = 1500  # for what builds
 COPY = '/usr/src/sonde'  # in ROOT
+# Unit tests wait for most of their time.
+ENVIRONMENT = {'PATH': os.environ['PATH'], 'HOME': '/', 'MESON_TESTTHREADS': str(2 * os.cpu_count())}
 # Folders of the configuration and of captures, as Meson has them.
 PREFIXES = {'/usr/local': ('/usr/local/etc', '/var/local/lib/sonde'), '/usr': ('/etc', '/var/lib/sonde')}
 
@@ -27,7 +29,7 @@ def run(*command):
 
 def finish(*command):
     result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            timeout=DEADLINE_S, check=False, env={'PATH': os.environ['PATH'], 'HOME': '/'})
+                            timeout=DEADLINE_S, check=False, env=ENVIRONMENT)
     lines = result.stdout.splitlines()
     output = '\n'.join([line for line in lines[:-60] if re.search(r'\b(ERROR|FAIL|TIMEOUT)\b', line)] + lines[-60:])
     check(result.returncode == 0, f'{" ".join(command)}: exit status {result.returncode}\n{output}')
