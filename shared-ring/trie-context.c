@@ -120,6 +120,7 @@ make_node (SondeTrieWriter *self, uint32_t parent, uint64_t function)
   number = (uint32_t) ((size_t) ((uint8_t *) node - self->base) / SONDE_TRIE_NODE_BYTES);
   sonde_ring_store_relaxed (&node->function, function);
   sonde_ring_store_relaxed (&node->parent, parent);
+  sonde_ring_store_relaxed (&node->timing, SONDE_TRIE_IS_NEW);
   if (parent != 0)
     {
       node->sibling = node_at (self, parent)->first_child;
@@ -363,6 +364,22 @@ void_stacks (SondeTrieWriter *self)
   use_stack (self, &self->stacks[0]);
 }
 
+/* While functions are left out each call is asked about, and in some modes none is like most. */
+static void
+note_news (SondeTrieWriter *self)
+{
+  const union
+  {
+    uint32_t words[2];
+    uint64_t news;
+  } taken = { .words = { self->epoch, self->n_left_out } };
+
+  self->news
+      = self->mode == SONDE_TRIE_COUNT || self->mode == SONDE_TRIE_AUTO ? taken.news : NO_NEWS;
+  self->quick_news = self->n_left_out == 0 ? self->news : NO_NEWS;
+  self->n_quick = self->n_planned = 1;
+}
+
 /* Pairs with the release of sonde_trie_memory_wish(). */
 void
 sonde_trie_context_take_epoch (SondeTrieWriter *self)
@@ -387,11 +404,10 @@ sonde_trie_context_take_epoch (SondeTrieWriter *self)
     {
       self->sample_every = sample_every;
       sonde_trie_gaps_init (self->gaps, sample_every);
-      self->gap = sonde_trie_context_draw_gap (self);
     }
+  self->gap = sonde_trie_context_draw_gap (self);
   self->hook_mask = self->mode == SONDE_TRIE_COUNT ? UINT64_MAX : HOOK_MASK;
-  self->quick_mask
-      = self->mode == SONDE_TRIE_COUNT || self->mode == SONDE_TRIE_AUTO ? self->hook_mask : 0;
+  note_news (self);
   void_stacks (self);
 }
 
@@ -413,6 +429,7 @@ sonde_trie_context_take_left_out (SondeTrieWriter *self)
       self->left_out[at] = function;
     }
   self->n_left_out = n;
+  note_news (self);
 }
 
 /* --- threads --- */

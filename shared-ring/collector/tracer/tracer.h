@@ -64,8 +64,6 @@ sonde_tracer_get (void)
 {
   const SondeTracerThread *self = &sonde_tracer_thread;
 
-  if (__builtin_expect (self->writer == NULL, 0))
-    return NULL;
   return __builtin_expect (self->generation == sonde_fork_guard_generation (), 1) ? self->writer
                                                                                   : NULL;
 }
