@@ -10,12 +10,13 @@
 
 /* --- memory --- */
 
+/* @flags: beside those of memory of one's own */
 static void *
-map_private (size_t size_bytes)
+map_private (size_t size_bytes, int flags)
 {
   int saved_errno = errno;
   void *memory
-      = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
   errno = saved_errno;
   return memory != MAP_FAILED ? memory : NULL;
@@ -25,7 +26,7 @@ int
 sonde_trie_new (SondeTrieMemory *memory, const SondeTrieUser *user, SondeTrie **self)
 {
   size_t size_bytes = sizeof (SondeTrie) + memory->geometry.max_slots * sizeof (SondeTrieWriter *);
-  SondeTrie *made = map_private (size_bytes);
+  SondeTrie *made = map_private (size_bytes, 0);
 
   if (made == NULL)
     return -ENOMEM;
@@ -447,7 +448,8 @@ make_writer (SondeTrie *trie, bool is_signals)
   if (sonde_ring_load_relaxed (&header->n_slots) >= geometry->max_slots
       || sonde_ring_load_relaxed (&header->n_slabs) + 2 > geometry->max_slabs)
     return NULL;
-  self = map_private (sizeof *self);
+  /* Most of it is used at once: that is one fault less for each page. */
+  self = map_private (sizeof *self, MAP_POPULATE);
   if (self == NULL)
     return NULL;
   number = __atomic_fetch_add (&header->n_slots, 1, __ATOMIC_RELAXED);
