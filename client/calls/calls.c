@@ -308,26 +308,20 @@ name_slow (SondeCalls *self)
 
 /* --- sums --- */
 
-/* What the two hooks of a call take. What is known of a hook has a reading of the clock in it,
- * which takes about as long as the rest: so it stands for two that do not read it, or for one that
- * does.
+/* What the two hooks of a call take, and what of that a timed call of nothing seems to take, the
+ * ends of its hooks: the least that any call took, where that is no more than these can be. What is
+ * known of a hook has a reading of the clock in it, which takes about as long as the rest: so it
+ * stands for two that do not read it. Where all do it has two, of which one is not in a hook that
+ * nobody times, but the hook's call and return are not in it: of two hooks that is about half a
+ * call of nothing too much.
  */
 static double
-find_pair_ticks (const SondeCallsProgram *of)
+find_pair_ticks (const SondeCallsProgram *of, double *empty_ticks)
 {
   const guint64 *account = of->account;
   double ticks = (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
                  / (double) MAX (account[SONDE_CALLS_ACCOUNT_N_HOOKS], 1);
-
-  return of->mode == 3 ? 2 * ticks : ticks;
-}
-
-/* What a timed call of nothing takes, the ends of its two hooks: the least that any call took,
- * where that is no more than these can be. */
-static double
-find_empty_ticks (const SondeCallsProgram *of, double pair_ticks)
-{
-  double least = pair_ticks;
+  double least = ticks;
 
   for (guint i = 0; i < of->paths->len; i++)
     {
@@ -336,7 +330,8 @@ find_empty_ticks (const SondeCallsProgram *of, double pair_ticks)
       if (path->timed > 0)
         least = MIN (least, (double) path->min_ticks);
     }
-  return least;
+  *empty_ticks = least;
+  return of->mode == 3 ? 2 * ticks - least / 2 : ticks;
 }
 
 /* What is inside a path's own time, of one program: children come behind their parents. */
@@ -346,8 +341,8 @@ sum_paths (SondeCalls *self, guint program)
   const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
   const guint64 *account = of->account;
   double ns_a_tick = of->ticks_per_s > 0 ? 1e9 / (double) of->ticks_per_s : 0;
-  double pair_ticks = find_pair_ticks (of);
-  double empty_ticks = find_empty_ticks (of, pair_ticks);
+  double empty_ticks;
+  double pair_ticks = find_pair_ticks (of, &empty_ticks);
   guint64 n_underway = MAX (account[SONDE_CALLS_ACCOUNT_N_THREADS], 1);
   guint first = self->nodes->len;
   guint n = of->paths->len;
