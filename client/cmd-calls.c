@@ -17,8 +17,6 @@
 #define MAX_WORDS    8u
 #define MAX_LEFT_OUT 8u
 #define MAX_SLOW     10u
-/* Percentiles of fewer timed calls beyond them are marked. */
-#define FEW_CALLS 10.0
 
 typedef enum
 {
@@ -181,42 +179,12 @@ compare_ranked (gconstpointer a, gconstpointer b)
   return one->index < other->index ? -1 : one->index > other->index;
 }
 
-/* "812 ns", "3.10 us", "5.02 s" */
-static char *
-dup_time (double ns)
-{
-  static const struct
-  {
-    const char *unit;
-    double ns;
-  } units[] = { { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
-
-  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
-    if (ns >= units[i].ns || i + 1 == G_N_ELEMENTS (units))
-      {
-        double value = ns / units[i].ns;
-
-        return g_strdup_printf (value < 10 && i + 1 < G_N_ELEMENTS (units)    ? "%.2f %s"
-                                : value < 100 && i + 1 < G_N_ELEMENTS (units) ? "%.1f %s"
-                                                                              : "%.0f %s",
-                                value, units[i].unit);
-      }
-  g_assert_not_reached ();
-}
-
 static void
 append_time (GString *out, double ns, gboolean is_known, gboolean is_rough)
 {
-  g_autofree char *time = is_known ? dup_time (ns) : g_strdup ("-");
+  g_autofree char *time = is_known ? sonde_calls_dup_time (ns) : g_strdup ("-");
 
   g_string_append_printf (out, " %s%8s", is_rough ? "~" : " ", time);
-}
-
-/* Whether few calls stand behind a percentile. */
-static gboolean
-is_rough (const SondeCallsSum *sum, double part)
-{
-  return sum->n_timed * MIN (part, 1 - part) < FEW_CALLS;
 }
 
 static const char *
@@ -279,7 +247,7 @@ append_head (GString *out, const SondeCalls *calls)
     g_string_append_printf (out, "%-10snothing\n", "Lost");
   if (calls->hooks_ns > 0)
     {
-      g_autofree char *hooks = dup_time (calls->hooks_ns);
+      g_autofree char *hooks = sonde_calls_dup_time (calls->hooks_ns);
 
       g_string_append_printf (out,
                               "%-10sabout %s of processor time, some of which is in what "
@@ -302,7 +270,7 @@ append_slow (GString *out, const SondeCalls *calls)
   for (guint i = 0; i < n; i++)
     {
       const SondeCallsSlow *slow = &g_array_index (calls->slow, SondeCallsSlow, i);
-      g_autofree char *took = dup_time ((double) slow->duration_ns);
+      g_autofree char *took = sonde_calls_dup_time ((double) slow->duration_ns);
 
       g_string_append_printf (out, "%8.3f s   %8s  %s\n",
                               (double) (slow->begin_ns - calls->start_ns) / 1e9, took, slow->path);
@@ -378,7 +346,7 @@ append_row (GString *out, const SondeCalls *calls, const SondeCallsRow *row)
   append_time (out, sum->mean_ns, is_timed, FALSE);
   for (guint i = 0; i < G_N_ELEMENTS (percentiles); i++)
     append_time (out, sonde_calls_quantile (row, percentiles[i].part), is_timed,
-                 is_timed && is_rough (sum, percentiles[i].part));
+                 is_timed && sonde_calls_is_rough (sum, percentiles[i].part));
   append_time (out, sum->max_ns, is_timed, FALSE);
   g_string_append_printf (out, "  %-5s  %s", timed_word (sum), function->name);
   if (function->module[0] != '\0')
@@ -434,7 +402,7 @@ append_functions (GString *out, const SondeCalls *calls, const CallsCommand *com
           = &g_array_index (calls->rows, SondeCallsRow, g_array_index (ranked, Ranked, i).index);
 
       append_row (out, calls, row);
-      is_any_rough = is_any_rough || (row->sum.timed > 0 && is_rough (&row->sum, 0.99));
+      is_any_rough = is_any_rough || (row->sum.timed > 0 && sonde_calls_is_rough (&row->sum, 0.99));
     }
   append_rest (out, n, ranked->len);
   if (is_any_rough)
@@ -562,7 +530,7 @@ append_histogram (GString *out, const SondeCallsRow *row)
         most = MAX (most, n);
         if (pass == 0)
           continue;
-        from = dup_time ((double) sonde_calls_bucket_begin (i) * row->ns_a_tick);
+        from = sonde_calls_dup_time ((double) sonde_calls_bucket_begin (i) * row->ns_a_tick);
         count = sonde_text_count (n);
         g_string_append_printf (out, "%10s %14s  ", from, count);
         for (guint j = 0; j < (guint) ((double) n / (double) most * BAR_WIDTH + 0.5); j++)
@@ -584,8 +552,8 @@ append_estimates (GString *out, const SondeCallsRow *row)
 
       if (!sonde_calls_estimate (row, percentiles[i].part, &estimate))
         return;
-      low = dup_time (estimate.low_ns);
-      high = dup_time (estimate.high_ns);
+      low = sonde_calls_dup_time (estimate.low_ns);
+      high = sonde_calls_dup_time (estimate.high_ns);
       g_string_append_printf (out, "%s is between %s and %s, in 99 of 100 such recordings\n",
                               percentiles[i].name, low, high);
     }
@@ -691,8 +659,8 @@ append_time_change (GString *out,
 
   for (guint i = 0; i < 2; i++)
     texts[i] = rows[i] == NULL || rows[i]->sum.timed == 0 ? g_strdup ("-")
-               : part > 0 ? dup_time (sonde_calls_quantile (rows[i], part))
-                          : dup_time (rows[i]->sum.self_ns);
+               : part > 0 ? sonde_calls_dup_time (sonde_calls_quantile (rows[i], part))
+                          : sonde_calls_dup_time (rows[i]->sum.self_ns);
   append_change (out, texts[0], texts[1], 22);
   g_string_append (out, is_shifted ? " *" : "  ");
   for (guint i = 0; i < 2; i++)
@@ -708,20 +676,16 @@ weigh (const SondeCallsRow *row, gboolean is_timed)
   return is_timed ? row->sum.self_ns : (double) row->sum.calls;
 }
 
-/* Functions go by name and module: the captures may be of different builds. */
-static void
-append_diff (GString *out,
-             const SondeCalls *before,
-             const SondeCalls *after,
-             const CallsCommand *command)
+/* What changed most first. Functions go by name and module: the captures may be of different
+ * builds. */
+static GArray *
+new_pairs (const SondeCalls *before, const SondeCalls *after)
 {
   g_autoptr (GHashTable) numbers
       = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
-  g_autoptr (GArray) pairs = g_array_new (FALSE, TRUE, sizeof (Pair));
+  GArray *pairs = g_array_new (FALSE, TRUE, sizeof (Pair));
   const SondeCalls *sides[] = { before, after };
   gboolean is_timed = FALSE;
-  gboolean is_any_shifted = FALSE;
-  guint n;
 
   for (guint side = 0; side < G_N_ELEMENTS (sides); side++)
     for (guint i = 0; i < sides[side]->rows->len; i++)
@@ -749,15 +713,32 @@ append_diff (GString *out,
       pair->change_ns = weigh (pair->after, is_timed) - weigh (pair->before, is_timed);
     }
   g_array_sort (pairs, compare_pairs);
-  n = count_shown (command, pairs->len);
+  return pairs;
+}
+
+static const SondeFunction *
+function_of_pair (const Pair *pair, const SondeCalls *before, const SondeCalls *after)
+{
+  return pair->after != NULL ? sonde_calls_function (after, pair->after->function)
+                             : sonde_calls_function (before, pair->before->function);
+}
+
+static void
+append_diff (GString *out,
+             const SondeCalls *before,
+             const SondeCalls *after,
+             const CallsCommand *command)
+{
+  g_autoptr (GArray) pairs = new_pairs (before, after);
+  gboolean is_any_shifted = FALSE;
+  guint n = count_shown (command, pairs->len);
+
   g_string_append (out, "\n                     calls                  self                     p50"
                         "                     p99    function\n");
   for (guint i = 0; i < n; i++)
     {
       const Pair *pair = &g_array_index (pairs, Pair, i);
-      const SondeFunction *function = pair->after != NULL
-                                          ? sonde_calls_function (after, pair->after->function)
-                                          : sonde_calls_function (before, pair->before->function);
+      const SondeFunction *function = function_of_pair (pair, before, after);
       g_autofree char *old = sonde_text_count (pair->before != NULL ? pair->before->sum.calls : 0);
       g_autofree char *new = sonde_text_count (pair->after != NULL ? pair->after->sum.calls : 0);
 
@@ -812,41 +793,108 @@ add_percentile (SondeJson *json, const SondeCallsRow *row, guint index)
 }
 
 static void
+add_row (SondeJson *json, const SondeCallsRow *row)
+{
+  add_sum (json, &row->sum);
+  if (row->sum.timed > 0)
+    sonde_json_add_number (json, "timed_calls", (gint64) row->sum.n_timed);
+  for (guint i = 0; i < G_N_ELEMENTS (percentiles); i++)
+    add_percentile (json, row, i);
+}
+
+static void
+add_function (SondeJson *json, const SondeFunction *function)
+{
+  sonde_json_add_text (json, "name", function->name);
+  sonde_json_add_text (json, "module", function->module);
+}
+
+/* What a capture has as a whole. */
+static void
+add_account (SondeJson *json, const SondeCalls *calls)
+{
+  static const struct
+  {
+    const char *name;
+    SondeCallsAccount account;
+  } sums[] = {
+    { "calls", SONDE_CALLS_ACCOUNT_COUNTED },
+    { "lost_budget", SONDE_CALLS_ACCOUNT_LOST_BUDGET },
+    { "lost_depth", SONDE_CALLS_ACCOUNT_LOST_DEPTH },
+    { "lost_threads", SONDE_CALLS_ACCOUNT_LOST_THREADS },
+    { "lost_interrupted", SONDE_CALLS_ACCOUNT_LOST_INTERRUPTED },
+    { "lost_timings", SONDE_CALLS_ACCOUNT_LOST_TIMINGS },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sums); i++)
+    sonde_json_add_number (json, sums[i].name, (gint64) calls->account[sums[i].account]);
+  sonde_json_add_number (json, "partial_processes", calls->n_partial);
+  sonde_json_add_number (json, "refused_places", (gint64) calls->n_refused);
+  sonde_json_add_number (json, "hooks_ns", (gint64) calls->hooks_ns);
+}
+
+/* Of each function what it was and what it is: the one that is not there was not called. */
+static void
+append_diff_json (GString *out, const SondeCalls *before, const SondeCalls *after)
+{
+  g_autoptr (GArray) pairs = new_pairs (before, after);
+  SondeJson json = SONDE_JSON_INIT (out);
+
+  sonde_json_begin_object (&json, NULL);
+  sonde_json_begin_object (&json, "before");
+  add_account (&json, before);
+  sonde_json_end_object (&json);
+  sonde_json_begin_object (&json, "after");
+  add_account (&json, after);
+  sonde_json_end_object (&json);
+  sonde_json_begin_array (&json, "functions");
+  for (guint i = 0; i < pairs->len; i++)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i);
+      const struct
+      {
+        const char *name;
+        const SondeCallsRow *row;
+      } sides[] = { { "before", pair->before }, { "after", pair->after } };
+
+      sonde_json_begin_object (&json, NULL);
+      add_function (&json, function_of_pair (pair, before, after));
+      for (guint j = 0; j < G_N_ELEMENTS (sides); j++)
+        if (sides[j].row != NULL)
+          {
+            sonde_json_begin_object (&json, sides[j].name);
+            add_row (&json, sides[j].row);
+            sonde_json_end_object (&json);
+          }
+      sonde_json_begin_array (&json, "changed");
+      for (guint j = 0; j < G_N_ELEMENTS (percentiles); j++)
+        if (sonde_calls_is_shifted (pair->before, pair->after, percentiles[j].part))
+          sonde_json_add_text (&json, NULL, percentiles[j].name);
+      sonde_json_end_array (&json);
+      sonde_json_end_object (&json);
+    }
+  sonde_json_end_array (&json);
+  sonde_json_end_object (&json);
+  g_string_append_c (out, '\n');
+}
+
+static void
 append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
 {
   g_autoptr (GArray) ranked = rank_rows (calls, command->sort);
   SondeJson json = SONDE_JSON_INIT (out);
 
   sonde_json_begin_object (&json, NULL);
-  sonde_json_add_number (&json, "calls", (gint64) calls->account[SONDE_CALLS_ACCOUNT_COUNTED]);
-  sonde_json_add_number (&json, "lost_budget",
-                         (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_BUDGET]);
-  sonde_json_add_number (&json, "lost_depth",
-                         (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_DEPTH]);
-  sonde_json_add_number (&json, "lost_threads",
-                         (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_THREADS]);
-  sonde_json_add_number (&json, "lost_interrupted",
-                         (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_INTERRUPTED]);
-  sonde_json_add_number (&json, "lost_timings",
-                         (gint64) calls->account[SONDE_CALLS_ACCOUNT_LOST_TIMINGS]);
-  sonde_json_add_number (&json, "partial_processes", calls->n_partial);
-  sonde_json_add_number (&json, "refused_places", (gint64) calls->n_refused);
-  sonde_json_add_number (&json, "hooks_ns", (gint64) calls->hooks_ns);
+  add_account (&json, calls);
   sonde_json_begin_array (&json, "functions");
   for (guint i = 0; i < ranked->len; i++)
     {
       const SondeCallsRow *row
           = &g_array_index (calls->rows, SondeCallsRow, g_array_index (ranked, Ranked, i).index);
-      const SondeFunction *function = sonde_calls_function (calls, row->function);
 
       sonde_json_begin_object (&json, NULL);
-      sonde_json_add_text (&json, "name", function->name);
-      sonde_json_add_text (&json, "module", function->module);
-      add_sum (&json, &row->sum);
-      if (row->sum.timed > 0)
-        sonde_json_add_number (&json, "timed_calls", (gint64) row->sum.n_timed);
-      for (guint j = 0; j < G_N_ELEMENTS (percentiles); j++)
-        add_percentile (&json, row, j);
+      add_function (&json, sonde_calls_function (calls, row->function));
+      add_row (&json, row);
       sonde_json_end_object (&json);
     }
   sonde_json_end_array (&json);
@@ -901,7 +949,7 @@ sonde_cmd_calls (int argc, char **argv)
     sonde_cli_complain ("--limit takes a number of rows, not %d", command.n_rows);
   else if (n_views > 1)
     sonde_cli_complain ("only one of --paths, --function and --diff at a time");
-  else if (command.json && n_views > 0 && !command.paths)
+  else if (command.json && command.function != NULL)
     sonde_cli_complain ("--json is of all functions, and with --paths of all paths");
   else
     {
@@ -917,7 +965,9 @@ sonde_cmd_calls (int argc, char **argv)
   /* Of calls that were only counted nothing else is known. */
   if (!command.has_sort && !calls->has_times)
     command.sort = SORT_CALLS;
-  if (command.json)
+  if (command.json && other != NULL)
+    append_diff_json (out, calls, other);
+  else if (command.json)
     append_json (out, calls, &command);
   else
     {

@@ -38,9 +38,9 @@ options_clear (TopCommand *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TopCommand, options_clear)
 
-static const char *const groups[] = { "function", "process", "thread", "module", NULL };
-static const SondeTopMode group_modes[]
-    = { SONDE_TOP_FLAT, SONDE_TOP_PROCESSES, SONDE_TOP_THREADS, SONDE_TOP_MODULES };
+static const char *const groups[] = { "function", "process", "thread", "module", "calls", NULL };
+static const SondeTopMode group_modes[] = { SONDE_TOP_FLAT, SONDE_TOP_PROCESSES, SONDE_TOP_THREADS,
+                                            SONDE_TOP_MODULES, SONDE_TOP_CALLS };
 G_STATIC_ASSERT (G_N_ELEMENTS (groups) == G_N_ELEMENTS (group_modes) + 1);
 
 static gboolean
@@ -53,7 +53,10 @@ choose_mode (TopCommand *self)
       sonde_cli_complain ("only one of --tree, --bottom-up and --by at a time");
       return FALSE;
     }
-  self->mode = self->bottom_up ? SONDE_TOP_BOTTOM_UP : self->tree ? SONDE_TOP_TREE : SONDE_TOP_FLAT;
+  self->mode = self->bottom_up              ? SONDE_TOP_BOTTOM_UP
+               : self->tree                 ? SONDE_TOP_TREE
+               : self->record.trace != NULL ? SONDE_TOP_CALLS
+                                            : SONDE_TOP_FLAT;
   if (self->by == NULL)
     return TRUE;
   group = sonde_choice_find_or_complain ("--by", self->by, groups);
@@ -115,8 +118,8 @@ parse (TopCommand *self, int argc, char **argv)
     { "tree", 't', 0, G_OPTION_ARG_NONE, &self->tree, "Begin with the call tree", NULL },
     { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &self->bottom_up,
       "Begin with functions, their callers below", NULL },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by, "Or with: function, process, thread, module",
-      "GROUP" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by,
+      "Or with: function, process, thread, module, calls", "GROUP" },
   };
   g_autoptr (GArray) entries = sonde_record_options_new_entries_of_top (&self->record);
 

@@ -10,12 +10,13 @@
 
 /* --- memory --- */
 
+/* @flags: beside those of memory of one's own */
 static void *
-map_private (size_t size_bytes)
+map_private (size_t size_bytes, int flags)
 {
   int saved_errno = errno;
   void *memory
-      = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      = mmap (NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
   errno = saved_errno;
   return memory != MAP_FAILED ? memory : NULL;
@@ -25,7 +26,7 @@ int
 sonde_trie_new (SondeTrieMemory *memory, const SondeTrieUser *user, SondeTrie **self)
 {
   size_t size_bytes = sizeof (SondeTrie) + memory->geometry.max_slots * sizeof (SondeTrieWriter *);
-  SondeTrie *made = map_private (size_bytes);
+  SondeTrie *made = map_private (size_bytes, 0);
 
   if (made == NULL)
     return -ENOMEM;
@@ -120,6 +121,7 @@ make_node (SondeTrieWriter *self, uint32_t parent, uint64_t function)
   number = (uint32_t) ((size_t) ((uint8_t *) node - self->base) / SONDE_TRIE_NODE_BYTES);
   sonde_ring_store_relaxed (&node->function, function);
   sonde_ring_store_relaxed (&node->parent, parent);
+  sonde_ring_store_relaxed (&node->timing, SONDE_TRIE_IS_NEW);
   if (parent != 0)
     {
       node->sibling = node_at (self, parent)->first_child;
@@ -363,6 +365,22 @@ void_stacks (SondeTrieWriter *self)
   use_stack (self, &self->stacks[0]);
 }
 
+/* While functions are left out each call is asked about, and in some modes none is like most. */
+static void
+note_news (SondeTrieWriter *self)
+{
+  const union
+  {
+    uint32_t words[2];
+    uint64_t news;
+  } taken = { .words = { self->epoch, self->n_left_out } };
+
+  self->news
+      = self->mode == SONDE_TRIE_COUNT || self->mode == SONDE_TRIE_AUTO ? taken.news : NO_NEWS;
+  self->quick_news = self->n_left_out == 0 ? self->news : NO_NEWS;
+  self->n_quick = self->n_planned = 1;
+}
+
 /* Pairs with the release of sonde_trie_memory_wish(). */
 void
 sonde_trie_context_take_epoch (SondeTrieWriter *self)
@@ -387,11 +405,10 @@ sonde_trie_context_take_epoch (SondeTrieWriter *self)
     {
       self->sample_every = sample_every;
       sonde_trie_gaps_init (self->gaps, sample_every);
-      self->gap = sonde_trie_context_draw_gap (self);
     }
+  self->gap = sonde_trie_context_draw_gap (self);
   self->hook_mask = self->mode == SONDE_TRIE_COUNT ? UINT64_MAX : HOOK_MASK;
-  self->quick_mask
-      = self->mode == SONDE_TRIE_COUNT || self->mode == SONDE_TRIE_AUTO ? self->hook_mask : 0;
+  note_news (self);
   void_stacks (self);
 }
 
@@ -413,6 +430,7 @@ sonde_trie_context_take_left_out (SondeTrieWriter *self)
       self->left_out[at] = function;
     }
   self->n_left_out = n;
+  note_news (self);
 }
 
 /* --- threads --- */
@@ -430,7 +448,8 @@ make_writer (SondeTrie *trie, bool is_signals)
   if (sonde_ring_load_relaxed (&header->n_slots) >= geometry->max_slots
       || sonde_ring_load_relaxed (&header->n_slabs) + 2 > geometry->max_slabs)
     return NULL;
-  self = map_private (sizeof *self);
+  /* Most of it is used at once: that is one fault less for each page. */
+  self = map_private (sizeof *self, MAP_POPULATE);
   if (self == NULL)
     return NULL;
   number = __atomic_fetch_add (&header->n_slots, 1, __ATOMIC_RELAXED);

@@ -61,21 +61,34 @@ typedef struct
   uint64_t last_used; /* in calls */
 } SondeTrieStack;
 
+/* Beside a frame's weight: its exit is timed, and is not told quickly. */
+#define TIMED_EXIT   UINT32_C (0x80000000)
+#define UNUSUAL_EXIT UINT32_C (0x40000000)
+#define WEIGHT_FLAGS (TIMED_EXIT | UNUSUAL_EXIT)
+
+/* Of SondeTrieHeader.news: none is. */
+#define NO_NEWS UINT64_MAX
+
 struct SondeTrieWriter
 {
-  uint64_t busy; /* the stack pointer of the hook that is running; 0: none */
-  uint8_t *base;
+  /* Each call reads these. */
+  uint64_t busy;       /* the stack pointer of the hook that is running; 0: none */
+  uint64_t quick_news; /* the header's, while all is as of most calls; else NO_NEWS */
   SondeTrieHeader *header;
+  uint8_t *base;
   SondeTrieSlot *slot;
   SondeTrieFrame *top;
-  SondeTrieFrame *first; /* of the slab that @top is in */
-  SondeTrieFrame *end;   /* no frame fits there */
+  SondeTrieFrame *end; /* of the slab that @top is in: no frame fits there */
+  uint32_t n_quick;    /* the call that is unusual whatever comes, counted from here */
+  uint32_t n_planned;  /* what that was, less calls that are no steps to @gap */
   uint64_t stack_lo;
   uint64_t stack_bytes;
+
+  SondeTrieFrame *first; /* of the same slab */
+  uint64_t news;         /* the header's, as it was taken; NO_NEWS: no call is like most */
   uint64_t (*read_clock) (void);
   uint64_t random;
-  uint64_t hook_mask;  /* of the numbers of calls whose hooks are timed */
-  uint64_t quick_mask; /* 0: no call is like most */
+  uint64_t hook_mask; /* of the numbers of calls whose hooks are timed */
   uint64_t timed_from;
   uint64_t timed_until;
   uint64_t slow_from; /* UINT64_MAX: no call is slow */
@@ -126,17 +139,21 @@ node_at (const SondeTrieWriter *self, uint32_t node)
   return (SondeTrieNode *) (void *) (self->base + (size_t) node * SONDE_TRIE_NODE_BYTES);
 }
 
-/* A word that only its thread writes. */
+/* A word that only its thread writes: by one instruction where there is one. */
 HOT void
 grow (uint64_t *word, uint64_t by)
 {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  __asm__("addq %1, %0" : "+m"(*word) : "re"(by) : "cc");
+#else
   sonde_ring_store_relaxed (word, *word + by);
+#endif
 }
 
 HOT uint32_t
 hash (uint32_t parent, uint64_t function)
 {
-  uint64_t word = (function ^ (uint64_t) parent << 40 ^ parent) * UINT64_C (0x9E3779B97F4A7C15);
+  uint64_t word = (function ^ parent * UINT64_C (0x2545F491)) * UINT64_C (0x9E3779B97F4A7C15);
 
   return (uint32_t) (word >> (64 - TABLE_BITS));
 }

@@ -83,16 +83,23 @@ typedef struct
   uint32_t max_slabs;
   uint32_t padding[9];
 
-  uint32_t epoch;        /* another one: what was written here before is different, and all shadow
-                            stacks are void */
-  uint32_t mode;         /* SondeTrieMode */
-  uint32_t sample_every; /* a power of two, 1 to 4,096 */
-  uint32_t max_depth;    /* 1 to SONDE_TRIE_MAX_DEPTH */
+  union
+  {
+    struct
+    {
+      uint32_t epoch;      /* another one: what was written here before is different, and all shadow
+                              stacks are void */
+      uint32_t n_left_out; /* of @left_out */
+    };
+    uint64_t news; /* both */
+  };
+  uint32_t mode;              /* SondeTrieMode */
+  uint32_t sample_every;      /* a power of two, 1 to 4,096 */
   uint64_t timed_from_ticks;  /* a path whose calls take longer has each timed */
   uint64_t timed_until_ticks; /* and no longer, when they take less than this */
   uint64_t slow_ticks;        /* a timed call that takes longer is slow; 0: none is */
   uint32_t filter_bytes;      /* of @filter */
-  uint32_t n_left_out;        /* of @left_out */
+  uint32_t max_depth;         /* 1 to SONDE_TRIE_MAX_DEPTH */
   uint32_t padding_2[4];
 
   uint32_t n_slots;      /* may be more than there are, for whoever was refused */
@@ -164,15 +171,18 @@ typedef struct
   uint32_t padding[11];
 } SondeTrieSlab;
 
-/* Of a function whose calls are each timed, in @timing. */
+/* In @timing, for the writer: of a path whose calls are each timed, and of one that had no more
+ * than the first few, which are, too. */
 #define SONDE_TRIE_TIMED_EACH UINT32_C (0x80000000)
+#define SONDE_TRIE_IS_NEW     UINT32_C (0x40000000)
+#define SONDE_TRIE_FLAGS      (SONDE_TRIE_TIMED_EACH | SONDE_TRIE_IS_NEW)
 
 typedef struct
 {
   uint64_t function; /* its address; of a root SONDE_TRIE_ROOT or SONDE_TRIE_SIGNAL_ROOT */
   uint64_t calls;
   uint32_t parent;
-  uint32_t timing;      /* a line; SONDE_TRIE_TIMED_EACH beside it */
+  uint32_t timing;      /* a line; SONDE_TRIE_FLAGS beside it */
   uint32_t first_child; /* this and the next are for the writer */
   uint32_t sibling;
 } SondeTrieNode;
@@ -209,7 +219,7 @@ typedef struct
   uint64_t children_ticks;
   uint64_t calls;  /* of the slot, when it began */
   uint32_t node;   /* 0: there was no room for one */
-  uint32_t weight; /* 0: not timed */
+  uint32_t weight; /* 0: not timed; above all weights are flags of the writer */
   uint64_t padding;
 } SondeTrieFrame;
 
@@ -240,6 +250,7 @@ static_assert (offsetof (SondeTrieHeader, filter)
                    == 3 * SONDE_TRIE_LINE_BYTES + 8 * SONDE_TRIE_MAX_LEFT_OUT,
                "SondeTrieHeader.filter is misplaced");
 static_assert (offsetof (SondeTrieHeader, epoch) == 64, "SondeTrieHeader.epoch is misplaced");
+static_assert (offsetof (SondeTrieHeader, mode) == 72, "SondeTrieHeader.mode is misplaced");
 static_assert (offsetof (SondeTrieHeader, timed_from_ticks) == 80,
                "SondeTrieHeader.timed_from_ticks is misplaced");
 static_assert (offsetof (SondeTrieHeader, n_slots) == 128, "SondeTrieHeader.n_slots is misplaced");
@@ -262,5 +273,5 @@ static_assert (sizeof (SondeTrieOctave) == SONDE_TRIE_LINE_BYTES, "an octave is 
 static_assert (sizeof (SondeTrieFrame) == SONDE_TRIE_LINE_BYTES, "a frame is a line");
 static_assert (sizeof (SondeTrieSlowCall) == 32, "two slow calls share a line");
 static_assert (offsetof (SondeTrieFrame, node) == 48, "SondeTrieFrame.node is misplaced");
-static_assert (SONDE_TRIE_MAX_BYTES / SONDE_TRIE_LINE_BYTES < SONDE_TRIE_TIMED_EACH,
-               "a line fits below the flag");
+static_assert (SONDE_TRIE_MAX_BYTES / SONDE_TRIE_LINE_BYTES < SONDE_TRIE_IS_NEW,
+               "a line fits below the flags");

@@ -426,7 +426,7 @@ take_node (SondeTrieReader *self, Slab *slab, SondeTrieCallback callback, void *
   change.calls = take_growth (self, &shared->calls, &node->calls, &r);
   if (r < 0)
     return r;
-  timing = sonde_ring_load_acquire (&shared->timing) & ~SONDE_TRIE_TIMED_EACH;
+  timing = sonde_ring_load_acquire (&shared->timing) & ~SONDE_TRIE_FLAGS;
   if (timing != 0 || node->timing != 0)
     r = take_timing (self, number, node, slab->slot, timing);
   if (r < 0)

@@ -6,6 +6,9 @@
 /* So many calls of a path are timed whatever comes. */
 #define FIRST_CALLS 8u
 
+/* Calls between two that are unusual, where nothing is timed. */
+#define MAX_QUICK (UINT32_C (1) << 30)
+
 /* The site of a frame whose end nobody tells, where no site is known. */
 #define ENDLESS UINT64_C (1)
 
@@ -67,6 +70,39 @@ above (SondeTrieWriter *self, SondeTrieFrame *frame)
 
 /* --- time --- */
 
+/* Of a path that was called once more, and has flags, for which its calls are unusual. */
+static __attribute__ ((noinline)) void
+note_age (const SondeTrieWriter *self, SondeTrieNode *node)
+{
+  uint32_t over = (node->calls > FIRST_CALLS ? SONDE_TRIE_IS_NEW : 0)
+                  | (self->mode == SONDE_TRIE_COUNT ? SONDE_TRIE_TIMED_EACH : 0);
+
+  sonde_ring_store_relaxed (&node->timing, node->timing & ~over);
+}
+
+/* Calls that were quick were steps to the one that is timed next. The one that is unusual as that
+ * was planned was none of them. */
+HOT void
+settle (SondeTrieWriter *self)
+{
+  if (self->news != NO_NEWS)
+    self->gap -= self->n_planned - self->n_quick - (self->n_quick == 0);
+}
+
+/* Up to when nothing has to be timed, neither a call nor a hook. */
+HOT void
+plan (SondeTrieWriter *self)
+{
+  uint64_t n;
+
+  if (self->news == NO_NEWS)
+    return;
+  n = self->hook_mask - (self->slot->calls & self->hook_mask) + 1;
+  if (self->mode == SONDE_TRIE_AUTO && self->gap < n)
+    n = self->gap;
+  self->n_quick = self->n_planned = n - 1 < MAX_QUICK ? (uint32_t) n : MAX_QUICK;
+}
+
 /* How many calls this one stands for; 0: it is not timed. It follows from earlier calls alone: so
  * sums are right on average. */
 HOT uint32_t
@@ -74,7 +110,7 @@ decide (SondeTrieWriter *self, const SondeTrieNode *node)
 {
   if (self->mode != SONDE_TRIE_AUTO)
     return self->mode == SONDE_TRIE_EXACT;
-  if (UNLIKELY (node->calls <= FIRST_CALLS || (node->timing & SONDE_TRIE_TIMED_EACH) != 0))
+  if (UNLIKELY ((node->timing & SONDE_TRIE_FLAGS) != 0))
     return 1;
   if (LIKELY (--self->gap != 0))
     return 0;
@@ -86,7 +122,7 @@ decide (SondeTrieWriter *self, const SondeTrieNode *node)
 static SondeTrieTiming *
 get_timing (SondeTrieWriter *self, SondeTrieNode *node)
 {
-  uint32_t line = node->timing & ~SONDE_TRIE_TIMED_EACH;
+  uint32_t line = node->timing & ~SONDE_TRIE_FLAGS;
   SondeTrieTiming *timing;
 
   if (LIKELY (line != 0))
@@ -98,7 +134,7 @@ get_timing (SondeTrieWriter *self, SondeTrieNode *node)
     return NULL;
   sonde_trie_context_publish (&self->timings);
   /* Pairs with the acquire of the reader: what the line says is there. */
-  sonde_ring_store_release (&node->timing, line_of (self, timing));
+  sonde_ring_store_release (&node->timing, node->timing | line_of (self, timing));
   return timing;
 }
 
@@ -147,7 +183,7 @@ record (SondeTrieWriter *self, SondeTrieFrame *frame, uint64_t end_ticks)
   SondeTrieTiming *timing = get_timing (self, node);
   uint64_t ticks = end_ticks > frame->start_ticks ? end_ticks - frame->start_ticks : 0;
   uint32_t *bucket = timing != NULL ? get_bucket (self, timing, ticks) : NULL;
-  const uint64_t weight = frame->weight;
+  const uint64_t weight = frame->weight & ~WEIGHT_FLAGS;
   SondeTrieFrame *caller;
 
   if (UNLIKELY (ticks > self->slow_from))
@@ -230,7 +266,7 @@ note_hook (SondeTrieWriter *self, uint64_t begin_ticks)
 HOT SondeTrieFrame *
 pop (SondeTrieWriter *self, SondeTrieFrame *frame)
 {
-  if (UNLIKELY (frame->weight != 0))
+  if (UNLIKELY ((frame->weight & ~WEIGHT_FLAGS) != 0))
     record (self, frame, now (self));
   return above (self, frame);
 }
@@ -293,12 +329,14 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   SondeTrieFrame *frame;
   SondeTrieNode *node;
   uint32_t weight = 0;
+  uint32_t flags = 0;
   uint32_t number;
   uint64_t calls;
 
   self = begin (self, sp, true);
   if (UNLIKELY (self == NULL))
     return;
+  settle (self);
   if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)))
     sonde_trie_context_take_epoch (self);
   if (UNLIKELY (self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)))
@@ -334,14 +372,18 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
       if (frame == NULL)
         {
           self->n_over++;
+          self->top->weight |= UNUSUAL_EXIT;
           goto out;
         }
+      flags = UNUSUAL_EXIT;
     }
   number = look_up (self, number, function);
   if (LIKELY (number != 0))
     {
       node = node_at (self, number);
       grow (&node->calls, 1);
+      if (UNLIKELY (node->timing >= SONDE_TRIE_IS_NEW))
+        note_age (self, node);
       if (self->mode != SONDE_TRIE_COUNT && (is_within || site != ENDLESS))
         weight = decide (self, node);
     }
@@ -352,7 +394,7 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   frame->function = function;
   frame->site = site;
   sonde_ring_store_relaxed (&frame->node, number);
-  frame->weight = weight;
+  frame->weight = weight | flags;
   if (UNLIKELY (weight != 0))
     {
       frame->calls = calls;
@@ -361,8 +403,13 @@ enter (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
     }
   set_top (self, frame);
   if (UNLIKELY (begin_ticks != 0))
-    note_hook (self, begin_ticks);
+    {
+      if (site != ENDLESS)
+        frame->weight |= TIMED_EXIT;
+      note_hook (self, begin_ticks);
+    }
 out:
+  plan (self);
   end (self);
 }
 
@@ -419,10 +466,10 @@ leave (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, boo
   if (UNLIKELY (sp - self->stack_lo >= self->stack_bytes)
       && !sonde_trie_context_switch_stack (self, sp))
     goto out;
-  if (UNLIKELY ((self->slot->calls & self->hook_mask) == 0))
+  frame = self->top;
+  if (UNLIKELY ((frame->weight & TIMED_EXIT) != 0))
     begin_ticks = now (self);
 
-  frame = self->top;
   /* Calls without a frame are deeper than all that have one. */
   if (UNLIKELY (self->n_over > 0))
     {
@@ -458,34 +505,35 @@ enter_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
   SondeTrieFrame *frame;
   SondeTrieNode *node;
   uint32_t number;
-  uint64_t calls;
+  uint64_t news;
 
-  if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
+  if (UNLIKELY (self->busy != 0))
     return false;
-  if (UNLIKELY (is_left_out (self, function)))
-    return true;
+  news = sonde_ring_load_relaxed (&self->header->news);
+  if (UNLIKELY (news != self->quick_news))
+    {
+      if (news != self->news)
+        return false;
+      if (is_left_out (self, function))
+        return true;
+    }
   self->busy = sp;
   sonde_ring_signal_fence ();
 
   frame = self->top;
-  calls = self->slot->calls + 1;
   number = self->table[hash (frame->node, function)];
   node = node_at (self, number);
-  if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)
-                || self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)
-                || (calls & self->quick_mask) == 0 || sp - self->stack_lo >= self->stack_bytes
-                || is_dead (frame, function, sp, site, is_within) || frame + 1 == self->end
-                || node->function != function || node->parent != frame->node))
-    goto unusual;
-  if (self->mode != SONDE_TRIE_COUNT)
+  if (UNLIKELY (node->function != function || node->parent != frame->node
+                || node->timing >= SONDE_TRIE_IS_NEW || frame + 1 == self->end
+                || sp - self->stack_lo >= self->stack_bytes)
+      || (UNLIKELY (frame->sp <= sp) && is_dead (frame, function, sp, site, is_within))
+      || UNLIKELY (--self->n_quick == 0))
     {
-      if (UNLIKELY (node->calls < FIRST_CALLS || (node->timing & SONDE_TRIE_TIMED_EACH) != 0
-                    || self->gap == 1))
-        goto unusual;
-      self->gap--;
+      end (self);
+      return false;
     }
 
-  sonde_ring_store_relaxed (&self->slot->calls, calls);
+  grow (&self->slot->calls, 1);
   grow (&node->calls, 1);
   frame++;
   frame->sp = sp;
@@ -496,31 +544,34 @@ enter_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
   set_top (self, frame);
   end (self);
   return true;
-
-unusual:
-  end (self);
-  return false;
 }
 
+/* Whose frame has no flag has room for the one above it in its slab, and none is deeper. Where
+ * exits are of stack pointers these tell of the stack, too. */
 HOT bool
 leave_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, bool is_within)
 {
   SondeTrieFrame *frame;
+  uint64_t news;
 
-  if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
+  if (UNLIKELY (self->busy != 0))
     return false;
-  if (UNLIKELY (is_within && is_left_out (self, function)))
-    return true;
+  news = sonde_ring_load_relaxed (&self->header->news);
+  if (UNLIKELY (news != self->quick_news))
+    {
+      if (news != self->news)
+        return false;
+      if (is_within && is_left_out (self, function))
+        return true;
+    }
   self->busy = sp;
   sonde_ring_signal_fence ();
 
   frame = self->top;
-  if (UNLIKELY (
-          self->epoch != sonde_ring_load_relaxed (&self->header->epoch)
-          || (self->slot->calls & self->quick_mask) == 0 || sp - self->stack_lo >= self->stack_bytes
-          || self->n_over > 0
-          || (is_within ? frame->function != function || frame->site != site : frame->sp != sp)
-          || frame->weight != 0 || frame == self->first))
+  if (UNLIKELY (is_within ? frame->function != function || frame->site != site
+                                || sp - self->stack_lo >= self->stack_bytes
+                          : frame->sp != sp)
+      || UNLIKELY (frame->weight != 0))
     {
       end (self);
       return false;
@@ -538,32 +589,38 @@ pass_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp)
   SondeTrieFrame *frame;
   SondeTrieNode *node;
   uint32_t number;
-  uint64_t calls;
+  uint64_t news;
 
-  if (UNLIKELY (self->busy != 0 || self->quick_mask == 0))
+  if (UNLIKELY (self->busy != 0))
     return false;
-  if (UNLIKELY (is_left_out (self, function)))
-    return true;
+  news = sonde_ring_load_relaxed (&self->header->news);
+  if (UNLIKELY (news != self->quick_news))
+    {
+      if (news != self->news)
+        return false;
+      if (is_left_out (self, function))
+        return true;
+    }
   self->busy = sp;
   sonde_ring_signal_fence ();
 
   frame = self->top;
-  while (frame->sp <= sp && frame->site == ENDLESS && frame != self->first)
+  while (frame->sp <= sp && frame->site == ENDLESS && frame->weight == 0)
     frame--;
-  calls = self->slot->calls + 1;
   number = self->table[hash (frame->node, function)];
   node = node_at (self, number);
-  if (UNLIKELY (self->epoch != sonde_ring_load_relaxed (&self->header->epoch)
-                || self->n_left_out != sonde_ring_load_relaxed (&self->header->n_left_out)
-                || (calls & self->quick_mask) == 0 || sp - self->stack_lo >= self->stack_bytes
-                || frame->sp <= sp || self->n_over > 0 || frame + 1 == self->end
-                || node->function != function || node->parent != frame->node))
+  if (UNLIKELY (node->function != function || node->parent != frame->node || frame->sp <= sp
+                || frame + 1 == self->end || sp - self->stack_lo >= self->stack_bytes
+                || self->n_over > 0)
+      || UNLIKELY (--self->n_quick == 0))
     {
       end (self);
       return false;
     }
 
-  sonde_ring_store_relaxed (&self->slot->calls, calls);
+  /* Not timed, it is no step to a call that is. */
+  self->n_planned--;
+  grow (&self->slot->calls, 1);
   grow (&node->calls, 1);
   frame++;
   frame->sp = sp;

@@ -16,12 +16,14 @@ enum
 {
   THREAD_ROOT,
   SIGNAL_ROOT,
+  UNNAMED, /* no root, but a function whose name was not looked up */
   N_ROOTS,
 };
 
 static const SondeFunction roots[N_ROOTS] = {
   [THREAD_ROOT] = { "[thread]", "", "" },
   [SIGNAL_ROOT] = { "[signal]", "", "" },
+  [UNNAMED] = { "[looking for names]", "", "" },
 };
 
 /* --- names --- */
@@ -37,11 +39,11 @@ take_location (const SondeModelAllocation *allocation, gpointer user_data)
 
 /* To the model each function is a stack of one frame, a return address: the byte before it is
  * looked up. */
-static void
-take_path (guint program, const SondeCallsPath *path, gpointer user_data)
+void
+sonde_calls_locate (SondeCaptureModel *model,
+                    const SondeCallsProgram *program,
+                    const SondeCallsPath *path)
 {
-  SondeCalls *self = user_data;
-  const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
   guint64 address = path->address + 1;
   union
   {
@@ -49,23 +51,30 @@ take_path (guint program, const SondeCallsPath *path, gpointer user_data)
     guint64 words[sizeof (SondeFrameAllocation) / 8 + 1];
   } made = { .words = { 0 } };
 
+  if (path->parent == 0)
+    return;
+  made.frame.frame.len = sizeof made;
+  made.frame.frame.cpu = -1;
+  made.frame.frame.pid = program->pid;
+  made.frame.frame.time_ns = program->end_ns;
+  made.frame.frame.type = SONDE_FRAME_ALLOCATION;
+  made.frame.address = 1;
+  made.frame.size_bytes = 1;
+  made.frame.tid = program->pid;
+  made.frame.n_addrs = 1;
+  memcpy (made.frame.addrs, &address, sizeof address);
+  sonde_capture_model_add_frame (model, &made.frame.frame);
+}
+
+static void
+take_path (guint program, const SondeCallsPath *path, gpointer user_data)
+{
+  SondeCalls *self = user_data;
+
   while (self->locations->len <= program)
     g_ptr_array_add (self->locations, g_array_new (FALSE, FALSE, sizeof (guint32)));
   self->location = SONDE_LOCATION_TRUNCATED;
-  if (path->parent != 0)
-    {
-      made.frame.frame.len = sizeof made;
-      made.frame.frame.cpu = -1;
-      made.frame.frame.pid = of->pid;
-      made.frame.frame.time_ns = of->end_ns;
-      made.frame.frame.type = SONDE_FRAME_ALLOCATION;
-      made.frame.address = 1;
-      made.frame.size_bytes = 1;
-      made.frame.tid = of->pid;
-      made.frame.n_addrs = 1;
-      memcpy (made.frame.addrs, &address, sizeof address);
-      sonde_capture_model_add_frame (self->model, &made.frame.frame);
-    }
+  sonde_calls_locate (self->model, sonde_calls_reader_program (self->reader, program), path);
   g_array_append_val (g_ptr_array_index (self->locations, program), self->location);
 }
 
@@ -114,20 +123,26 @@ take_mark (const SondeModelMark *mark, gpointer user_data)
 
 /* --- life --- */
 
+static void
+init_sums (SondeCalls *self, gint32 pid)
+{
+  self->pid = pid;
+  self->rows = g_array_new (FALSE, TRUE, sizeof (SondeCallsRow));
+  self->nodes = g_array_new (FALSE, TRUE, sizeof (SondeCallsNode));
+  self->slow = g_array_new (FALSE, FALSE, sizeof (SondeCallsSlow));
+  g_array_set_clear_func (self->slow, clear_slow);
+}
+
 SondeCalls *
 sonde_calls_new (gint32 pid)
 {
   const SondeModelFuncs funcs = { .allocation = take_location, .mark = take_mark };
   SondeCalls *self = g_new0 (SondeCalls, 1);
 
-  self->pid = pid;
+  init_sums (self, pid);
   self->model = sonde_capture_model_new (&funcs, self);
   self->reader = sonde_calls_reader_new (take_path, self);
   self->locations = g_ptr_array_new_with_free_func ((GDestroyNotify) g_array_unref);
-  self->rows = g_array_new (FALSE, TRUE, sizeof (SondeCallsRow));
-  self->nodes = g_array_new (FALSE, TRUE, sizeof (SondeCallsNode));
-  self->slow = g_array_new (FALSE, FALSE, sizeof (SondeCallsSlow));
-  g_array_set_clear_func (self->slow, clear_slow);
   return self;
 }
 
@@ -142,7 +157,8 @@ sonde_calls_free (SondeCalls *self)
   g_array_unref (self->nodes);
   g_array_unref (self->slow);
   g_ptr_array_unref (self->locations);
-  sonde_symbol_resolver_free (self->resolver);
+  if (self->model != NULL)
+    sonde_symbol_resolver_free (self->resolver);
   sonde_calls_reader_free (self->reader);
   sonde_capture_model_free (self->model);
   g_free (self);
@@ -214,7 +230,7 @@ function_of (const SondeCalls *self, guint program, guint path)
     return at->address == 0 ? THREAD_ROOT : SIGNAL_ROOT;
   functions
       = sonde_symbol_resolver_get (self->resolver, g_array_index (locations, guint32, path), &n);
-  return n > 0 ? functions[0] + N_ROOTS : N_ROOTS;
+  return n > 0 ? functions[0] + N_ROOTS : UNNAMED;
 }
 
 /* --- names of slow calls --- */
@@ -292,26 +308,20 @@ name_slow (SondeCalls *self)
 
 /* --- sums --- */
 
-/* What the two hooks of a call take. What is known of a hook has a reading of the clock in it,
- * which takes about as long as the rest: so it stands for two that do not read it, or for one that
- * does.
+/* What the two hooks of a call take, and what of that a timed call of nothing seems to take, the
+ * ends of its hooks: the least that any call took, where that is no more than these can be. What is
+ * known of a hook has a reading of the clock in it, which takes about as long as the rest: so it
+ * stands for two that do not read it. Where all do it has two, of which one is not in a hook that
+ * nobody times, but the hook's call and return are not in it: of two hooks that is about half a
+ * call of nothing too much.
  */
 static double
-find_pair_ticks (const SondeCallsProgram *of)
+find_pair_ticks (const SondeCallsProgram *of, double *empty_ticks)
 {
   const guint64 *account = of->account;
   double ticks = (double) account[SONDE_CALLS_ACCOUNT_HOOK_TICKS]
                  / (double) MAX (account[SONDE_CALLS_ACCOUNT_N_HOOKS], 1);
-
-  return of->mode == 3 ? 2 * ticks : ticks;
-}
-
-/* What a timed call of nothing takes, the ends of its two hooks: the least that any call took,
- * where that is no more than these can be. */
-static double
-find_empty_ticks (const SondeCallsProgram *of, double pair_ticks)
-{
-  double least = pair_ticks;
+  double least = ticks;
 
   for (guint i = 0; i < of->paths->len; i++)
     {
@@ -320,7 +330,8 @@ find_empty_ticks (const SondeCallsProgram *of, double pair_ticks)
       if (path->timed > 0)
         least = MIN (least, (double) path->min_ticks);
     }
-  return least;
+  *empty_ticks = least;
+  return of->mode == 3 ? 2 * ticks - least / 2 : ticks;
 }
 
 /* What is inside a path's own time, of one program: children come behind their parents. */
@@ -330,8 +341,8 @@ sum_paths (SondeCalls *self, guint program)
   const SondeCallsProgram *of = sonde_calls_reader_program (self->reader, program);
   const guint64 *account = of->account;
   double ns_a_tick = of->ticks_per_s > 0 ? 1e9 / (double) of->ticks_per_s : 0;
-  double pair_ticks = find_pair_ticks (of);
-  double empty_ticks = find_empty_ticks (of, pair_ticks);
+  double empty_ticks;
+  double pair_ticks = find_pair_ticks (of, &empty_ticks);
   guint64 n_underway = MAX (account[SONDE_CALLS_ACCOUNT_N_THREADS], 1);
   guint first = self->nodes->len;
   guint n = of->paths->len;
@@ -347,6 +358,7 @@ sum_paths (SondeCalls *self, guint program)
       node->program = program;
       node->parent = path->parent != 0 ? first + path->parent : 0;
       node->function = function_of (self, program, i);
+      self->is_unnamed_yet = self->is_unnamed_yet || node->function == UNNAMED;
       node->sum.calls = path->calls;
       node->sum.timed = path->timed;
       if (path->timed == 0)
@@ -513,6 +525,16 @@ sum_functions (SondeCalls *self)
     }
 }
 
+static void
+sum_all (SondeCalls *self)
+{
+  for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
+    if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
+      sum_paths (self, i);
+  find_nested (self);
+  sum_functions (self);
+}
+
 void
 sonde_calls_finish (SondeCalls *self)
 {
@@ -521,11 +543,20 @@ sonde_calls_finish (SondeCalls *self)
   self->resolver = sonde_symbol_resolver_new (self->model, NULL);
   sonde_symbol_resolver_find_all (self->resolver);
   name_slow (self);
-  for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
-    if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
-      sum_paths (self, i);
-  find_nested (self);
-  sum_functions (self);
+  sum_all (self);
+}
+
+SondeCalls *
+sonde_calls_new_of (SondeCallsReader *reader, GPtrArray *locations, SondeSymbolResolver *resolver)
+{
+  SondeCalls *self = g_new0 (SondeCalls, 1);
+
+  init_sums (self, -1);
+  self->reader = reader;
+  self->locations = g_ptr_array_ref (locations);
+  self->resolver = resolver;
+  sum_all (self);
+  return self;
 }
 
 double
@@ -553,6 +584,34 @@ sonde_calls_quantile (const SondeCallsRow *row, double part)
       before += here;
     }
   return 0;
+}
+
+gboolean
+sonde_calls_is_rough (const SondeCallsSum *sum, double part)
+{
+  return sum->n_timed * MIN (part, 1 - part) < SONDE_CALLS_FEW;
+}
+
+char *
+sonde_calls_dup_time (double ns)
+{
+  static const struct
+  {
+    const char *unit;
+    double ns;
+  } units[] = { { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
+    if (ns >= units[i].ns || i + 1 == G_N_ELEMENTS (units))
+      {
+        double value = ns / units[i].ns;
+
+        return g_strdup_printf (value < 10 && i + 1 < G_N_ELEMENTS (units)    ? "%.2f %s"
+                                : value < 100 && i + 1 < G_N_ELEMENTS (units) ? "%.1f %s"
+                                                                              : "%.0f %s",
+                                value, units[i].unit);
+      }
+  g_assert_not_reached ();
 }
 
 gboolean

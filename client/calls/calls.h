@@ -59,7 +59,7 @@ typedef struct
 
 typedef struct
 {
-  SondeCaptureModel *model;
+  SondeCaptureModel *model; /* NULL: its owner has it, and the resolver */
   SondeCallsReader *reader;
   GPtrArray *locations; /* GArray of guint32 for each program: of its paths */
   guint32 location;     /* of the path that is told */
@@ -72,17 +72,34 @@ typedef struct
   GArray *slow;   /* SondeCallsSlow: the SONDE_CALLS_MAX_SLOW slowest, from these on */
   guint64 n_slow; /* of how many */
   guint64 account[SONDE_CALLS_N_ACCOUNTS];
-  double hooks_ns;    /* what hooks took, as far as it is known */
-  guint n_programs;   /* that are wanted */
-  guint n_partial;    /* of these, such that a part is missing of */
-  guint64 n_refused;  /* places in them that could not be changed to call a hook ... */
-  guint64 reason;     /* ... and why: SondeCallsReason of one of them */
-  gboolean has_times; /* of any function */
+  double hooks_ns;         /* what hooks took, as far as it is known */
+  guint n_programs;        /* that are wanted */
+  guint n_partial;         /* of these, such that a part is missing of */
+  guint64 n_refused;       /* places in them that could not be changed to call a hook ... */
+  guint64 reason;          /* ... and why: SondeCallsReason of one of them */
+  gboolean has_times;      /* of any function */
+  gboolean is_unnamed_yet; /* some have no name for want of time */
 } SondeCalls;
 
 SondeCalls *sonde_calls_new (gint32 pid);
+/**
+ * sonde_calls_new_of:
+ * @reader: (transfer full): all that came of it
+ * @locations: of each program of @reader, as many as it has paths: of the resolver's model
+ * @resolver: (transfer none): has looked up some, and is kept as long as what is returned
+ *
+ * The sums of those calls, at once: sonde_calls_finish() is not called. Slow calls are left out.
+ */
+SondeCalls *
+sonde_calls_new_of (SondeCallsReader *reader, GPtrArray *locations, SondeSymbolResolver *resolver);
 void sonde_calls_free (SondeCalls *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCalls, sonde_calls_free)
+
+/* Has @model tell of where @path of @program begins, as of an allocation from one place. Of a path
+ * without a parent it tells nothing. */
+void sonde_calls_locate (SondeCaptureModel *model,
+                         const SondeCallsProgram *program,
+                         const SondeCallsPath *path);
 
 /* Whether @frame, accepted by sonde_frame_check(), tells of calls. */
 gboolean sonde_calls_is_chunk (const SondeFrame *frame);
@@ -108,6 +125,15 @@ typedef struct
   double low_ns;
   double high_ns;
 } SondeCallsEstimate;
+
+/* Percentiles with fewer timed calls beyond them say little. */
+#define SONDE_CALLS_FEW 10.0
+
+/* Whether few calls stand behind that percentile. */
+gboolean sonde_calls_is_rough (const SondeCallsSum *sum, double part);
+
+/* "812 ns", "3.10 us", "5.02 s" */
+char *sonde_calls_dup_time (double ns);
 
 /* FALSE: it has no times. @estimate: (out) */
 gboolean sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate);

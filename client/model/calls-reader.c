@@ -13,7 +13,7 @@ struct SondeCallsReader
   GHashTable *files;    /* path → GByteArray, of those that are not whole yet */
   GPtrArray *programs;  /* SondeCallsProgram */
   GHashTable *numbers;  /* "PID-START" → number in programs, + 1 */
-  guint n_paths;        /* of all */
+  guint n_paths_left;   /* that may still be kept */
   guint n_buckets_left; /* that may still be kept */
   char *fault;
 };
@@ -24,6 +24,18 @@ clear_path (gpointer data)
   SondeCallsPath *path = data;
 
   g_clear_pointer (&path->buckets, g_array_unref);
+}
+
+static SondeCallsProgram *
+program_new (void)
+{
+  SondeCallsProgram *self = g_new0 (SondeCallsProgram, 1);
+
+  self->paths = g_array_new (FALSE, FALSE, sizeof (SondeCallsPath));
+  g_array_set_clear_func (self->paths, clear_path);
+  self->uncounted = g_array_new (FALSE, FALSE, sizeof (SondeCallsUncounted));
+  self->words = g_array_new (FALSE, FALSE, sizeof (SondeCallsWords));
+  return self;
 }
 
 static void
@@ -49,7 +61,16 @@ sonde_calls_reader_new (SondeCallsPathFunc func, gpointer user_data)
                                        (GDestroyNotify) g_byte_array_unref);
   self->programs = g_ptr_array_new_with_free_func (program_free);
   self->numbers = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
-  self->n_buckets_left = SONDE_CALLS_READER_MAX_PATHS;
+  self->n_paths_left = self->n_buckets_left = SONDE_CALLS_READER_MAX_PATHS;
+  return self;
+}
+
+SondeCallsReader *
+sonde_calls_reader_new_small (guint max_paths)
+{
+  SondeCallsReader *self = sonde_calls_reader_new (NULL, NULL);
+
+  self->n_paths_left = self->n_buckets_left = max_paths;
   return self;
 }
 
@@ -133,10 +154,10 @@ take_path (SondeCallsReader *self, guint index, SondeNumberColumn *body)
   known = get_path (program, number);
   if (known != NULL)
     return known->parent == parent && known->address == path.address;
-  if (number != (guint64) program->paths->len + 1 || self->n_paths >= SONDE_CALLS_READER_MAX_PATHS
+  if (number != (guint64) program->paths->len + 1 || self->n_paths_left == 0
       || path.depth > SONDE_CALLS_READER_MAX_DEPTH)
     return FALSE;
-  self->n_paths++;
+  self->n_paths_left--;
   g_array_append_val (program->paths, path);
   if (self->func != NULL)
     self->func (index, get_path (program, number), self->user_data);
@@ -425,16 +446,22 @@ ensure_program (SondeCallsReader *self, const char *name, gint32 pid)
 
   if (number != 0 || self->programs->len >= SONDE_CALLS_READER_MAX_PROGRAMS)
     return number;
-  program = g_new0 (SondeCallsProgram, 1);
+  program = program_new ();
   program->pid = pid;
   program->begin_ns = -1;
-  program->paths = g_array_new (FALSE, FALSE, sizeof (SondeCallsPath));
-  g_array_set_clear_func (program->paths, clear_path);
-  program->uncounted = g_array_new (FALSE, FALSE, sizeof (SondeCallsUncounted));
-  program->words = g_array_new (FALSE, FALSE, sizeof (SondeCallsWords));
   g_ptr_array_add (self->programs, program);
   g_hash_table_insert (self->numbers, g_strdup (name), GUINT_TO_POINTER (self->programs->len));
   return self->programs->len;
+}
+
+const SondeCallsProgram *
+sonde_calls_reader_program_of (const SondeCallsReader *self, const char *path)
+{
+  gint32 pid;
+  g_autofree char *name = parse_path (path, &pid);
+  guint number = name != NULL ? GPOINTER_TO_UINT (g_hash_table_lookup (self->numbers, name)) : 0;
+
+  return number != 0 ? g_ptr_array_index (self->programs, number - 1) : NULL;
 }
 
 static void
@@ -491,4 +518,98 @@ sonde_calls_reader_add (SondeCallsReader *self, const SondeFrame *frame)
 
       program->is_partial = program->is_broken = TRUE;
     }
+}
+
+/* --- what came between two moments --- */
+
+/* Sums of a hostile capture may wrap. */
+static guint64
+since (guint64 now, guint64 before)
+{
+  return now - MIN (before, now);
+}
+
+/* What @buckets have more than @before; NULL: nothing. Both are in ascending order. */
+static GArray *
+new_buckets_since (const GArray *buckets, const GArray *before)
+{
+  g_autoptr (GArray) left = g_array_new (FALSE, FALSE, sizeof (SondeCallsBucket));
+  guint at = 0;
+
+  for (guint i = 0; buckets != NULL && i < buckets->len; i++)
+    {
+      SondeCallsBucket bucket = g_array_index (buckets, SondeCallsBucket, i);
+
+      while (before != NULL && at < before->len
+             && g_array_index (before, SondeCallsBucket, at).bucket < bucket.bucket)
+        at++;
+      if (before != NULL && at < before->len
+          && g_array_index (before, SondeCallsBucket, at).bucket == bucket.bucket)
+        bucket.n = since (bucket.n, g_array_index (before, SondeCallsBucket, at).n);
+      if (bucket.n > 0)
+        g_array_append_val (left, bucket);
+    }
+  return left->len > 0 ? g_steal_pointer (&left) : NULL;
+}
+
+/* @before: (nullable) */
+static SondeCallsProgram *
+program_new_since (const SondeCallsProgram *self, const SondeCallsProgram *before)
+{
+  static const SondeCallsAccount sums[] = { SONDE_CALLS_ACCOUNT_CALLS,
+                                            SONDE_CALLS_ACCOUNT_COUNTED,
+                                            SONDE_CALLS_ACCOUNT_LOST_BUDGET,
+                                            SONDE_CALLS_ACCOUNT_LOST_DEPTH,
+                                            SONDE_CALLS_ACCOUNT_LOST_INTERRUPTED,
+                                            SONDE_CALLS_ACCOUNT_LOST_THREADS,
+                                            SONDE_CALLS_ACCOUNT_LOST_TIMINGS };
+  SondeCallsProgram *out = program_new ();
+  SondeCallsProgram parts = *out;
+
+  *out = *self;
+  out->paths = parts.paths;
+  out->uncounted = parts.uncounted;
+  out->words = parts.words;
+  out->refused = g_strdup (self->refused);
+  for (guint i = 0; i < self->paths->len; i++)
+    {
+      SondeCallsPath path = g_array_index (self->paths, SondeCallsPath, i);
+      const SondeCallsPath *old = before != NULL && i < before->paths->len
+                                      ? &g_array_index (before->paths, SondeCallsPath, i)
+                                      : &(const SondeCallsPath){ 0 };
+
+      path.calls = since (path.calls, old->calls);
+      path.timed = since (path.timed, old->timed);
+      path.total_ticks = since (path.total_ticks, old->total_ticks);
+      path.self_ticks = since (path.self_ticks, old->self_ticks);
+      path.nested = since (path.nested, old->nested);
+      path.buckets = new_buckets_since (path.buckets, old->buckets);
+      g_array_append_val (out->paths, path);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (sums) && before != NULL; i++)
+    out->account[sums[i]] = since (self->account[sums[i]], before->account[sums[i]]);
+  return out;
+}
+
+SondeCallsReader *
+sonde_calls_reader_new_since (const SondeCallsReader *self, const SondeCallsReader *before)
+{
+  SondeCallsReader *out = sonde_calls_reader_new_small (self->n_paths_left);
+  GHashTableIter iter;
+  gpointer name, number;
+
+  g_ptr_array_set_size (out->programs, (int) self->programs->len);
+  g_hash_table_iter_init (&iter, self->numbers);
+  while (g_hash_table_iter_next (&iter, &name, &number))
+    {
+      guint index = GPOINTER_TO_UINT (number) - 1;
+      guint old
+          = before != NULL ? GPOINTER_TO_UINT (g_hash_table_lookup (before->numbers, name)) : 0;
+
+      out->programs->pdata[index]
+          = program_new_since (g_ptr_array_index (self->programs, index),
+                               old != 0 ? g_ptr_array_index (before->programs, old - 1) : NULL);
+      g_hash_table_insert (out->numbers, g_strdup (name), number);
+    }
+  return out;
 }

@@ -85,6 +85,19 @@ typedef void (*SondeCallsPathFunc) (guint program, const SondeCallsPath *path, g
 
 /* @func: (nullable) */
 SondeCallsReader *sonde_calls_reader_new (SondeCallsPathFunc func, gpointer user_data);
+/* @max_paths: and buckets, in place of SONDE_CALLS_READER_MAX_PATHS */
+SondeCallsReader *sonde_calls_reader_new_small (guint max_paths);
+/**
+ * sonde_calls_reader_new_since:
+ * @before: (nullable): what was in @self once; NULL: nothing
+ *
+ * Returns: (transfer full): what came into @self since then: of each program of its, by the same
+ *   numbers, all paths, and the calls, times and losses in between. Least and most, and what is
+ *   known of hooks, threads and places, are @self's; last words and what was left out are not
+ *   there
+ */
+SondeCallsReader *sonde_calls_reader_new_since (const SondeCallsReader *self,
+                                                const SondeCallsReader *before);
 void sonde_calls_reader_free (SondeCallsReader *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCallsReader, sonde_calls_reader_free)
 
@@ -93,6 +106,9 @@ void sonde_calls_reader_add (SondeCallsReader *self, const SondeFrame *frame);
 
 guint sonde_calls_reader_n_programs (const SondeCallsReader *self);
 const SondeCallsProgram *sonde_calls_reader_program (const SondeCallsReader *self, guint program);
+/* That which the file @path is of; NULL: of none that is known. */
+const SondeCallsProgram *sonde_calls_reader_program_of (const SondeCallsReader *self,
+                                                        const char *path);
 /* NULL, or what could not be: "sonde/calls/1-2/3: a path is wrong"; its name is escaped. */
 const char *sonde_calls_reader_fault (const SondeCallsReader *self);
 /* NULL, or in what a program's calls do not add up: a clause. Of whole captures alone. */

@@ -470,7 +470,8 @@ sonde_symbol_resolver_forget_locations (SondeSymbolResolver *self)
 guint32 *
 sonde_symbol_resolver_get (const SondeSymbolResolver *self, guint32 location, guint32 *n)
 {
-  *n = self->starts != NULL ? self->starts[location + 1] - self->starts[location] : 1;
+  *n = self->starts != NULL ? self->starts[location + 1] - self->starts[location]
+                            : AT (self, location) != UNNAMED;
   return &AT (self, self->starts != NULL ? self->starts[location] : location);
 }
 

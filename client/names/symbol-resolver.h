@@ -62,7 +62,8 @@ void sonde_symbol_resolver_find_some (SondeSymbolResolver *self,
 /* (transfer full): by location, after that, its function; @unnamed: of those that have none yet */
 guint32 *sonde_symbol_resolver_dup_functions (const SondeSymbolResolver *self, guint32 unnamed);
 
-/* The functions of @location, outermost first; @n: (out): how many */
+/* The functions of @location, outermost first; @n: (out): how many: none for which
+ * sonde_symbol_resolver_find_some() had no time */
 guint32 *sonde_symbol_resolver_get (const SondeSymbolResolver *self, guint32 location, guint32 *n);
 
 /* Takes the frames that inlined functions add to @tree, whose ids are locations, of the model's

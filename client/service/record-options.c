@@ -128,7 +128,8 @@ static const struct
   const char *value_name;
   guint commands;
   gsize offset;    /* of the member; OTHER: of the others that of the same index */
-  const char *key; /* of the request; NULL: sonde_record_options_build() says it */
+  const char *key; /* of the request; NULL: sonde_record_options_build() says it, or a
+                      row of the same member */
   const char *
       type; /* of the value, "d" of seconds, "f" a double; of a switch that has none what it says */
 } switches[] = {
@@ -158,8 +159,10 @@ static const struct
     "children", "false" },
   { "unwind", 0, 0, G_OPTION_ARG_STRING, NULL, "dwarf, libdwfl, frame-pointer or none (dwarf)",
     "METHOD", ALL, OTHER, "unwind", "s" },
-  { "stack-size", 0, 0, G_OPTION_ARG_INT, NULL, "Stack copied per sample (16384)", "BYTES", ALL,
-    OTHER, "stack-size", "u" },
+  { "stack-size", 0, 0, G_OPTION_ARG_INT, NULL, "Stack copied per sample (16384)", "BYTES",
+    RECORD | START, OTHER, "stack-size", "u" },
+  { "stack-size", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, NULL, NULL, "BYTES", TOP, OTHER,
+    "stack-size", "u" },
   { "interpreters", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
     "Functions of interpreted programs: auto or no (auto)", "MODE", ALL, OTHER, "interpreters",
     "s" },
@@ -180,6 +183,8 @@ static const struct
   { "trace", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_trace,
     "Count calls of functions: count, auto or exact (auto)", "MODE", RECORD | START, AT (trace),
     "trace", "s" },
+  { "trace", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_trace,
+    "Begin with calls: count, auto or exact (auto)", "MODE", TOP, AT (trace), NULL, NULL },
   { "trace-filter", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING_ARRAY, NULL,
     "Only functions like that; may be repeated (all)", "LINE", RECORD | START, OTHER,
     "trace-filter", "as" },

@@ -9,6 +9,7 @@
 #include "client/names/symbol-resolver.h"
 #include "client/report/profile-view.h"
 #include "client/report/report-text.h"
+#include "client/top/top-calls.h"
 
 /* How much what is alive may grow before it is copied again: else a machine with more processes
  * than the bound has room for would be copied all the time. */
@@ -48,6 +49,8 @@ struct SondeTopWindow
   gatomicrefcount n_refs;
   SondeCaptureModel *model;
   SondeSymbolResolver *resolver; /* NULL: nothing had to be named yet */
+  GPtrArray *functions;          /* GArray of guint32: locations of the paths of each program */
+  guint32 location;              /* of the path that is told */
   SondeSamples samples;          /* of locations: all since the last reset */
   gsize n_nodes;
   SondeSamplePlace *places; /* a ring: when they were read, for those of the capture */
@@ -97,6 +100,15 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
   self->places[(self->first + self->n_samples++) & (self->n_room - 1)] = place;
 }
 
+static void
+take_location (const SondeModelAllocation *allocation, gpointer user_data)
+{
+  SondeTopWindow *self = user_data;
+
+  self->location = allocation->n_locations > 0 ? allocation->locations[allocation->n_locations - 1]
+                                               : SONDE_LOCATION_TRUNCATED;
+}
+
 /**
  * window_new:
  * @before: (nullable) (transfer none): of the same capture: what it knows of processes that are
@@ -106,7 +118,7 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
 static SondeTopWindow *
 window_new (const SondeTopWindow *before, SondeModelIsAlive is_alive, gint64 now_ns)
 {
-  const SondeModelFuncs funcs = { .sample = take_sample };
+  const SondeModelFuncs funcs = { .sample = take_sample, .allocation = take_location };
   SondeTopWindow *self = g_new0 (SondeTopWindow, 1);
 
   g_atomic_ref_count_init (&self->n_refs);
@@ -114,6 +126,7 @@ window_new (const SondeTopWindow *before, SondeModelIsAlive is_alive, gint64 now
                     ? sonde_capture_model_new_present (before->model, is_alive, &funcs, self)
                     : sonde_capture_model_new (&funcs, self);
   sonde_samples_init (&self->samples, sonde_capture_model_budget (self->model), FALSE);
+  self->functions = g_ptr_array_new_with_free_func ((GDestroyNotify) g_array_unref);
   self->n_room = MIN_SAMPLES;
   self->places = g_new (SondeSamplePlace, self->n_room);
   self->start_ns = self->now_ns = now_ns;
@@ -127,6 +140,7 @@ window_unref (SondeTopWindow *self)
     return;
   sonde_symbol_resolver_free (self->resolver);
   sonde_samples_clear (&self->samples);
+  g_ptr_array_unref (self->functions);
   sonde_capture_model_free (self->model);
   g_free (self->places);
   g_free (self);
@@ -276,6 +290,60 @@ window_select (SondeTopWindow *self, Selection *selection)
   selection->threads = profile;
 }
 
+/* --- calls --- */
+
+/* Whether a mapping may still be told that has the path, or names that are in it. */
+static gboolean
+is_nowhere (const SondeTopWindow *self, guint32 location)
+{
+  const SondeLocation *at = sonde_capture_model_location (self->model, location);
+
+  return location != SONDE_LOCATION_TRUNCATED && at->pid >= 0 && at->mapping == NULL;
+}
+
+/* A tree whose only level is all that is called. A worker tells of the mappings of a process when
+ * that is sampled, which may be after it called something: so what was nowhere is tried again. */
+static SondeCallTree *
+locate (SondeTopWindow *self, const SondeCallsReader *reader)
+{
+  SondeCallTree *tree = sonde_call_tree_new (NULL);
+
+  for (guint i = 0; i < sonde_calls_reader_n_programs (reader); i++)
+    {
+      const SondeCallsProgram *program = sonde_calls_reader_program (reader, i);
+      GArray *locations;
+
+      if (i == self->functions->len)
+        g_ptr_array_add (self->functions, g_array_new (FALSE, FALSE, sizeof (guint32)));
+      locations = g_ptr_array_index (self->functions, i);
+      for (guint j = 0; j < program->paths->len; j++)
+        {
+          if (j < locations->len && !is_nowhere (self, g_array_index (locations, guint32, j)))
+            continue;
+          self->location = SONDE_LOCATION_TRUNCATED;
+          sonde_calls_locate (self->model, program,
+                              &g_array_index (program->paths, SondeCallsPath, j));
+          if (j == locations->len)
+            g_array_append_val (locations, self->location);
+          else
+            g_array_index (locations, guint32, j) = self->location;
+        }
+      for (guint j = 0; j < locations->len; j++)
+        sonde_call_tree_ensure_child (tree, 0, g_array_index (locations, guint32, j));
+    }
+  return tree;
+}
+
+/* Returns: (transfer full): the sums of @reader, with the names that were found until @end_us */
+static SondeCalls *
+window_name_calls (SondeTopWindow *self, SondeCallsReader *reader, gint64 end_us)
+{
+  g_autoptr (SondeCallTree) tree = locate (self, reader);
+
+  sonde_symbol_resolver_find_some (self->resolver, tree, end_us);
+  return sonde_calls_new_of (reader, self->functions, self->resolver);
+}
+
 struct SondeTopHistory
 {
   SondeTopHistoryOptions options;
@@ -283,6 +351,7 @@ struct SondeTopHistory
   SondeTopWindow *next; /* NULL: there is no need for one */
   gsize first_bytes;    /* what @window was made with */
   gsize next_bytes;     /* what @next was made with */
+  SondeTopCalls *calls;
   guint64 n_seen;
 };
 
@@ -293,6 +362,7 @@ sonde_top_snapshot_free (SondeTopSnapshot *self)
     return;
   sonde_profile_free (self->profile);
   sonde_profile_free (self->threads);
+  sonde_calls_free (self->calls);
   window_unref (self->window);
   g_free (self->subject);
   g_free (self->event);
@@ -316,6 +386,7 @@ sonde_top_history_new (const SondeTopHistoryOptions *options, gint64 now_ns)
   if (self->options.is_alive == NULL)
     self->options.is_alive = is_process_alive;
   self->window = window_new (NULL, NULL, now_ns);
+  self->calls = sonde_top_calls_new (now_ns);
   return self;
 }
 
@@ -326,6 +397,7 @@ sonde_top_history_free (SondeTopHistory *self)
     return;
   window_unref (self->window);
   window_unref (self->next);
+  sonde_top_calls_free (self->calls);
   g_free (self);
 }
 
@@ -344,6 +416,11 @@ sonde_top_history_add_frame (SondeTopHistory *self, const SondeFrame *frame, gin
   gsize soft_bytes;
   gsize hard_bytes;
 
+  if (sonde_calls_is_chunk (frame))
+    {
+      sonde_top_calls_add_frame (self->calls, frame, now_ns);
+      return;
+    }
   self->n_seen += frame->type == SONDE_FRAME_SAMPLE;
   window_add_frame (self->window, frame, now_ns);
   if (self->next != NULL)
@@ -372,6 +449,7 @@ sonde_top_history_reset (SondeTopHistory *self, gint64 now_ns)
   self->window->pushed_out_ns = 0;
   self->window->start_ns = now_ns;
   sonde_samples_reset (&self->window->samples);
+  sonde_top_calls_reset (self->calls, now_ns);
 }
 
 guint64
@@ -407,19 +485,26 @@ sonde_top_history_snapshot (SondeTopHistory *self, gint64 now_ns, gboolean is_al
   const SondeCaptureModel *model = self->window->model;
   Selection selection
       = { .from_ns = now_ns - self->options.span_ns, .is_all = is_all, .budget_us = budget_us };
+  gint64 end_us = g_get_monotonic_time () + budget_us;
   SondeTopSnapshot *snapshot = g_new0 (SondeTopSnapshot, 1);
+  SondeCallsReader *reader;
   g_autofree char *cut = NULL;
   guint64 produced;
   static const SondeModelProcess none = { .cmdline = (char *) "nothing yet" };
 
   window_select (self->window, &selection);
+  reader = sonde_top_calls_select (self->calls, selection.from_ns, is_all, now_ns,
+                                   &snapshot->calls_ns);
+  if (reader != NULL)
+    snapshot->calls = window_name_calls (self->window, reader, end_us);
   g_atomic_ref_count_inc (&self->window->n_refs);
   snapshot->window = self->window;
   snapshot->profile = selection.profile;
   snapshot->threads = selection.threads;
   snapshot->covered_ns = MAX (now_ns - selection.covered_from_ns, 0);
   snapshot->is_all = is_all;
-  snapshot->is_unnamed_yet = selection.is_unnamed_yet;
+  snapshot->is_unnamed_yet
+      = selection.is_unnamed_yet || (snapshot->calls != NULL && snapshot->calls->is_unnamed_yet);
   snapshot->n_seen = self->n_seen;
   snapshot->frequency_hz = read_frequency (model);
   snapshot->subject = sonde_report_describe_subject (

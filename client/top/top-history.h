@@ -2,6 +2,7 @@
 /* Keeps what a live view shows: the last seconds of a capture, in memory that has a bound. */
 #pragma once
 
+#include "client/calls/calls.h"
 #include "client/model/capture-model.h"
 #include "client/report/profile.h"
 
@@ -35,7 +36,9 @@ typedef struct
   SondeTopWindow *window; /* whose functions the profiles have */
   SondeProfile *profile;
   SondeProfile *threads; /* functions are threads */
+  SondeCalls *calls;     /* of functions of traced programs; NULL: none is traced */
   gint64 covered_ns;     /* the time that the samples are of */
+  gint64 calls_ns;       /* the same of the calls */
   gboolean is_all;       /* since the last reset, not the last seconds */
   gboolean is_unnamed_yet;
   guint64 n_seen;       /* samples since the capture began, shown or not */

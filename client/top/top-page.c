@@ -17,17 +17,20 @@ enum
 enum
 {
   NUMBER_COLUMNS = 17,     /* of the two shares and the gap behind them */
+  CALLS_COLUMNS = 49,      /* of calls, their times and the gap */
   MODULE_COLUMNS = 22,     /* at most */
   MIN_NAME_COLUMNS = 40,   /* without them modules are left out */
   INDENT_COLUMNS = 2,      /* a step */
   MAX_INDENT_PART = 3,     /* of the name's columns: deeper rows are not indented any further */
   MAX_BUSY_PROCESSES = 16, /* of the line that says who is */
+  MAX_TEXT_ROWS = 40,      /* of calls */
 };
 
 static const char *const mode_titles[] = {
   [SONDE_TOP_FLAT] = "Function",     [SONDE_TOP_TREE] = "Call tree",
   [SONDE_TOP_BOTTOM_UP] = "Callers", [SONDE_TOP_PROCESSES] = "Process",
   [SONDE_TOP_THREADS] = "Thread",    [SONDE_TOP_MODULES] = "Module",
+  [SONDE_TOP_CALLS] = "Function",
 };
 
 static const char *const help[] = {
@@ -41,7 +44,7 @@ static const char *const help[] = {
   "  f   functions                P   processes",
   "  t   call tree                T   threads",
   "  b   functions and callers    M   modules",
-  "  s   sort by Self or Total",
+  "  s   sort by Self or Total    C   calls, where they are traced",
   "",
   "  /   show only what has a text in its name or module; Esc ends that",
   "  p   pause: the picture stays, samples are still read",
@@ -206,15 +209,20 @@ describe_span (const SondeTopSnapshot *snapshot)
   return g_strdup_printf (snapshot->is_all ? "all of %.0f s" : "last %.0f s", seconds);
 }
 
+static guint64
+per_second (guint64 n, gint64 ns)
+{
+  return ns > 0 ? (guint64) ((double) n * 1e9 / (double) ns + 0.5) : 0;
+}
+
 /* "4,711 samples, 987/s" */
 static char *
 describe_samples (const SondeTopSnapshot *snapshot)
 {
   g_autofree char *samples
       = sonde_text_plural (sonde_profile_total (snapshot->profile), "sample", "samples");
-  double seconds = (double) snapshot->covered_ns / 1e9;
-  double per_second = seconds > 0 ? (double) sonde_profile_total (snapshot->profile) / seconds : 0;
-  g_autofree char *rate = sonde_text_count ((guint64) (per_second + 0.5));
+  g_autofree char *rate = sonde_text_count (
+      per_second (sonde_profile_total (snapshot->profile), snapshot->covered_ns));
 
   return g_strdup_printf ("%s, %s/s", samples, rate);
 }
@@ -255,12 +263,52 @@ describe_busy (const SondeTopSnapshot *snapshot)
   return g_string_free (out, FALSE);
 }
 
-void
-sonde_top_page_append_header (GString *out, const SondeTopSnapshot *snapshot)
+/* "4,711,000 calls/s, hooks 12% of a CPU, lost: nothing" */
+static char *
+describe_calls (const SondeTopView *view)
 {
+  const SondeTopSnapshot *snapshot = view->snapshot;
+  const SondeCalls *calls = snapshot->calls;
+  double seconds = (double) snapshot->calls_ns / 1e9;
+  guint64 lost = 0;
+  g_autofree char *rate = NULL;
+  g_autofree char *n_lost = NULL;
+  GString *out;
+
+  if (calls == NULL)
+    return g_strdup ("No program is traced; --trace does that to a COMMAND");
+  for (guint i = SONDE_CALLS_ACCOUNT_LOST_BUDGET; i <= SONDE_CALLS_ACCOUNT_LOST_THREADS; i++)
+    lost += calls->account[i];
+  rate = sonde_text_count (per_second (sonde_top_view_total (view), snapshot->calls_ns));
+  out = g_string_new (NULL);
+  g_string_append_printf (out, "%s calls/s", rate);
+  if (calls->hooks_ns > 0 && seconds > 0)
+    g_string_append_printf (out, ", hooks %.0f%% of a CPU", calls->hooks_ns / 1e7 / seconds);
+  n_lost = sonde_text_plural (lost, "call", "calls");
+  g_string_append_printf (out, ", lost: %s", lost > 0 ? n_lost : "nothing");
+  if (calls->n_partial > 0)
+    g_string_append_printf (out, "; a part of %u of %u processes", calls->n_partial,
+                            calls->n_programs);
+  if (calls->n_refused > 0)
+    g_string_append_printf (out, "; %" G_GUINT64_FORMAT " places could not be changed",
+                            calls->n_refused);
+  return g_string_free (out, FALSE);
+}
+
+/* What is below the line of samples. */
+static char *
+describe_third (const SondeTopView *view)
+{
+  return view->mode == SONDE_TOP_CALLS ? describe_calls (view) : describe_busy (view->snapshot);
+}
+
+void
+sonde_top_page_append_header (GString *out, const SondeTopView *view)
+{
+  const SondeTopSnapshot *snapshot = view->snapshot;
   g_autofree char *span = describe_span (snapshot);
   g_autofree char *samples = describe_samples (snapshot);
-  g_autofree char *busy = describe_busy (snapshot);
+  g_autofree char *busy = describe_third (view);
 
   g_string_append_printf (out, "%s, %s%s%s\n%s, lost: %s\n%s\n", snapshot->subject,
                           snapshot->event != NULL ? snapshot->event : "",
@@ -274,7 +322,7 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
   const SondeTopSnapshot *snapshot = view->snapshot;
   g_autofree char *span = describe_span (snapshot);
   g_autofree char *samples = describe_samples (snapshot);
-  g_autofree char *busy = describe_busy (snapshot);
+  g_autofree char *busy = describe_third (view);
   g_autofree char *count
       = sonde_text_plural (n_seen - MIN (snapshot->n_seen, n_seen), "sample", "samples");
   g_autofree char *state = NULL;
@@ -305,15 +353,67 @@ fill_header (SondeTopPage *page, const SondeTopView *view, guint64 n_seen, const
 }
 
 static guint
+count_number_columns (const SondeTopView *view)
+{
+  return view->mode == SONDE_TOP_CALLS ? CALLS_COLUMNS : NUMBER_COLUMNS;
+}
+
+static guint
 count_module_columns (const SondeTopPage *page, const SondeTopView *view)
 {
-  guint n_columns = page->n_columns;
-
   if (view->mode == SONDE_TOP_PROCESSES || view->mode == SONDE_TOP_THREADS
       || view->mode == SONDE_TOP_MODULES
-      || n_columns < NUMBER_COLUMNS + MIN_NAME_COLUMNS + MODULE_COLUMNS)
+      || page->n_columns < count_number_columns (view) + MIN_NAME_COLUMNS + MODULE_COLUMNS)
     return 0;
   return MODULE_COLUMNS;
+}
+
+/* "  1,234,567   3.10 s   2.05 s   812 ns  ~9.10 us" */
+static char *
+dup_call_figures (const SondeTopView *view, const SondeCallsRow *row)
+{
+  static const double parts[] = { 0.5, 0.99 };
+  const SondeCallsSum *sum = &row->sum;
+  g_autofree char *rate = sonde_text_count (per_second (sum->calls, view->snapshot->calls_ns));
+  GString *out = g_string_new (NULL);
+
+  g_string_append_printf (out, "%11s", rate);
+  for (guint i = 0; i < 2 + G_N_ELEMENTS (parts); i++)
+    {
+      double ns = i == 0 ? sum->total_ns : i == 1 ? sum->self_ns : 0;
+      gboolean is_rough = i >= 2 && sum->timed > 0 && sonde_calls_is_rough (sum, parts[i - 2]);
+      g_autofree char *time = NULL;
+
+      if (i >= 2)
+        ns = sonde_calls_quantile (row, parts[i - 2]);
+      time = sum->timed > 0 ? sonde_calls_dup_time (ns) : g_strdup ("-");
+      g_string_append_printf (out, "%s%8s", is_rough ? "~" : " ", time);
+    }
+  g_string_append (out, "  ");
+  return g_string_free (out, FALSE);
+}
+
+static const char *
+call_titles (const SondeTopView *view)
+{
+  return view->by_total ? "    Calls/s  >Total     Self      p50      p99   "
+                        : "    Calls/s    Total   >Self      p50      p99   ";
+}
+
+void
+sonde_top_page_append_calls (GString *out, const SondeTopView *view)
+{
+  g_string_append_printf (out, "\n%s%s\n", call_titles (view), mode_titles[view->mode]);
+  for (guint i = 0; i < view->rows->list->len && i < MAX_TEXT_ROWS; i++)
+    {
+      const SondeTopRow *row = sonde_top_rows_get (view->rows, i);
+      g_autofree char *figures = dup_call_figures (view, row->calls);
+
+      g_string_append_printf (out, "%s%s%s%s\n", figures, row->name,
+                              row->module[0] != '\0' ? "  " : "", row->module);
+    }
+  if (view->rows->list->len > MAX_TEXT_ROWS)
+    g_string_append_printf (out, "%11s [%u more]\n", "", view->rows->list->len - MAX_TEXT_ROWS);
 }
 
 static void
@@ -332,20 +432,30 @@ static void
 fill_row (SondeTopPage *page, guint line, const SondeTopView *view, guint number)
 {
   const SondeTopRow *row = sonde_top_rows_get (view->rows, number);
-  guint64 total = sonde_profile_total (sonde_top_view_profile (view));
+  guint64 total = sonde_top_view_total (view);
   guint n_columns = page->n_columns;
+  guint n_numbers = count_number_columns (view);
   guint n_module = count_module_columns (page, view);
-  guint n_name = n_columns > NUMBER_COLUMNS + n_module ? n_columns - NUMBER_COLUMNS - n_module : 1;
+  guint n_name = n_columns > n_numbers + n_module ? n_columns - n_numbers - n_module : 1;
   gboolean is_cursor = number == view->cursor;
   SondeTopStyle style = row->is_rest ? SONDE_TOP_FAINT : SONDE_TOP_PLAIN;
 
-  if (!sonde_top_view_is_tree (view))
-    add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
-  add_share (page, line, sonde_text_percent (row->total, total), is_cursor);
+  if (row->calls != NULL)
+    {
+      g_autofree char *figures = dup_call_figures (view, row->calls);
+
+      sonde_top_page_add (page, line, is_cursor ? SONDE_TOP_CURSOR : style, figures);
+    }
+  else
+    {
+      if (!sonde_top_view_is_tree (view))
+        add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
+      add_share (page, line, sonde_text_percent (row->total, total), is_cursor);
+    }
   if (sonde_top_view_is_tree (view) && row->self > 0)
     add_share (page, line, sonde_text_percent (row->self, total), is_cursor);
   style = is_cursor ? SONDE_TOP_CURSOR : style;
-  pad (page, line, style, NUMBER_COLUMNS);
+  pad (page, line, style, n_numbers);
   if (sonde_top_view_is_tree (view))
     {
       g_autofree char *branch = NULL;
@@ -387,9 +497,9 @@ fill_footer (SondeTopPage *page, const SondeTopView *view)
           page->caret_line = (int) line;
           page->caret_column = (int) MIN (page->lines[line].width, page->n_columns - 1);
         }
-      add_format (page, line, SONDE_TOP_PLAIN, "   in %.1f%% of the samples; Esc shows all again",
-                  sonde_text_percent (view->rows->matched,
-                                      sonde_profile_total (sonde_top_view_profile (view))));
+      add_format (page, line, SONDE_TOP_PLAIN, "   in %.1f%% of the %s; Esc shows all again",
+                  sonde_text_percent (view->rows->matched, sonde_top_view_total (view)),
+                  view->mode == SONDE_TOP_CALLS ? "calls" : "samples");
       return;
     }
   sonde_top_page_add (
@@ -420,9 +530,10 @@ sonde_top_page_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, con
   fill_header (page, view, n_seen, end);
   n_module = count_module_columns (page, view);
   sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR,
-                      sonde_top_view_is_tree (view) ? "  Total    Self  "
-                      : view->by_total              ? "   Self  >Total  "
-                                                    : "  >Self   Total  ");
+                      view->mode == SONDE_TOP_CALLS   ? call_titles (view)
+                      : sonde_top_view_is_tree (view) ? "  Total    Self  "
+                      : view->by_total                ? "   Self  >Total  "
+                                                      : "  >Self   Total  ");
   sonde_top_page_add (page, LINE_COLUMNS, SONDE_TOP_BAR, mode_titles[view->mode]);
   if (n_module > 0)
     {
@@ -435,8 +546,9 @@ sonde_top_page_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, con
   first = sonde_top_view_scroll (view, n_shown);
   if (rows->list->len == 0)
     sonde_top_page_add (page, LINE_ROWS, SONDE_TOP_FAINT,
-                        view->filter->str[0] != '\0' ? "  Nothing has that in its name."
-                                                     : "  No samples: nothing runs.");
+                        view->filter->str[0] != '\0'    ? "  Nothing has that in its name."
+                        : view->mode == SONDE_TOP_CALLS ? "  No calls."
+                                                        : "  No samples: nothing runs.");
   for (guint i = 0; i < n_shown && first + i < rows->list->len; i++)
     if (LINE_ROWS + i + 1 < page->n_lines)
       fill_row (page, LINE_ROWS + i, view, first + i);

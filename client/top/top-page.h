@@ -61,5 +61,8 @@ guint sonde_top_page_n_rows (guint n_lines);
  */
 void sonde_top_page_fill (SondeTopPage *page, SondeTopView *view, guint64 n_seen, const char *end);
 
-/* The two lines above the table as text. */
-void sonde_top_page_append_header (GString *out, const SondeTopSnapshot *snapshot);
+/* The lines above the table as text. */
+void sonde_top_page_append_header (GString *out, const SondeTopView *view);
+
+/* The table of calls as text. */
+void sonde_top_page_append_calls (GString *out, const SondeTopView *view);

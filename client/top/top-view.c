@@ -83,6 +83,19 @@ sonde_top_view_profile (const SondeTopView *self)
   return self->derived != NULL ? self->derived : self->snapshot->profile;
 }
 
+guint64
+sonde_top_view_total (const SondeTopView *self)
+{
+  const SondeCalls *calls = self->snapshot != NULL ? self->snapshot->calls : NULL;
+  guint64 total = 0;
+
+  if (self->mode != SONDE_TOP_CALLS)
+    return sonde_profile_total (sonde_top_view_profile (self));
+  for (guint i = 0; calls != NULL && i < calls->rows->len; i++)
+    total += g_array_index (calls->rows, SondeCallsRow, i).sum.calls;
+  return total;
+}
+
 static SondeProfile *
 derive (SondeTopMode mode, const SondeProfile *profile)
 {
@@ -97,6 +110,7 @@ derive (SondeTopMode mode, const SondeProfile *profile)
     case SONDE_TOP_FLAT:
     case SONDE_TOP_TREE:
     case SONDE_TOP_THREADS:
+    case SONDE_TOP_CALLS:
     default:
       return NULL;
     }
@@ -187,6 +201,55 @@ make_list (SondeTopView *self, const SondeProfile *profile)
     }
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     g_free (find_matches (self, sonde_profile_process (profile, i)->tree));
+}
+
+/* What was timed by that, what was only counted behind it by its calls. */
+static int
+compare_calls (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const SondeTopView *self = user_data;
+  const SondeCallsSum *left = &((const SondeTopRow *) a)->calls->sum;
+  const SondeCallsSum *right = &((const SondeTopRow *) b)->calls->sum;
+  double left_ns = self->by_total ? left->total_ns : left->self_ns;
+  double right_ns = self->by_total ? right->total_ns : right->self_ns;
+
+  if (left_ns > right_ns || left_ns < right_ns)
+    return left_ns > right_ns ? -1 : 1;
+  if (left->calls != right->calls)
+    return left->calls > right->calls ? -1 : 1;
+  return g_strcmp0 (((const SondeTopRow *) a)->name, ((const SondeTopRow *) b)->name);
+}
+
+static gboolean
+has_filter_text (const SondeTopView *self, const SondeFunction *function)
+{
+  return strcasestr (function->name, self->filter->str) != NULL
+         || strcasestr (function->module, self->filter->str) != NULL;
+}
+
+/* Functions that were called. */
+static void
+make_calls (SondeTopView *self)
+{
+  const SondeCalls *calls = self->snapshot->calls;
+
+  for (guint i = 0; calls != NULL && i < calls->rows->len; i++)
+    {
+      const SondeCallsRow *row = &g_array_index (calls->rows, SondeCallsRow, i);
+      const SondeFunction *function = sonde_calls_function (calls, row->function);
+      SondeTopRow shown = { .key = hash_function (FIRST_KEY, function),
+                            .name = function->name,
+                            .module = function->module,
+                            .self = row->sum.calls,
+                            .total = row->sum.calls,
+                            .calls = row };
+
+      if (row->sum.calls == 0 || !has_filter_text (self, function))
+        continue;
+      self->rows->matched += row->sum.calls;
+      g_array_append_val (self->rows->list, shown);
+    }
+  g_array_sort_with_data (self->rows->list, compare_calls, self);
 }
 
 /* One row for all children from @first on. */
@@ -333,13 +396,10 @@ make_rows (SondeTopView *self)
   rows->texts = g_string_chunk_new (256);
   rows->is_match = g_new (gboolean, n_functions);
   for (guint32 i = 0; i < n_functions; i++)
-    {
-      const SondeFunction *function = sonde_profile_function (profile, i);
-
-      rows->is_match[i] = strcasestr (function->name, self->filter->str) != NULL
-                          || strcasestr (function->module, self->filter->str) != NULL;
-    }
-  if (sonde_top_view_is_tree (self))
+    rows->is_match[i] = has_filter_text (self, sonde_profile_function (profile, i));
+  if (self->mode == SONDE_TOP_CALLS)
+    make_calls (self);
+  else if (sonde_top_view_is_tree (self))
     make_tree (self, profile);
   else
     make_list (self, profile);
@@ -513,6 +573,7 @@ choose (SondeTopView *self, guint key)
   } modes[] = {
     { 'f', SONDE_TOP_FLAT },      { 't', SONDE_TOP_TREE },    { 'b', SONDE_TOP_BOTTOM_UP },
     { 'P', SONDE_TOP_PROCESSES }, { 'T', SONDE_TOP_THREADS }, { 'M', SONDE_TOP_MODULES },
+    { 'C', SONDE_TOP_CALLS },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (modes); i++)

@@ -12,6 +12,7 @@ typedef enum
   SONDE_TOP_PROCESSES,
   SONDE_TOP_THREADS,
   SONDE_TOP_MODULES,
+  SONDE_TOP_CALLS, /* of functions that are traced; their weights are calls */
 } SondeTopMode;
 
 /* Keys that are no character; the others are their Unicode value. */
@@ -47,7 +48,8 @@ typedef struct
   const char *module;
   guint64 self;
   guint64 total;
-  guint indent; /* steps, not columns */
+  const SondeCallsRow *calls; /* NULL but in that mode */
+  guint indent;               /* steps, not columns */
   gboolean has_children;
   gboolean is_expanded;
   gboolean is_rest; /* sums up what is too light to be shown */
@@ -59,8 +61,8 @@ typedef struct
   GArray *list;        /* SondeTopRow */
   GStringChunk *texts; /* of rows */
   gboolean *is_match;  /* by function: the filter wants it */
-  guint64 matched;     /* weight of the stacks with something in them that the filter wants; all
-                          without one */
+  guint64 matched;     /* weight of the stacks with something in them that the filter wants, or
+                          calls of such functions; all without one */
 } SondeTopRows;
 
 /* Open to be read. */
@@ -97,6 +99,9 @@ SondeTopAction sonde_top_view_press (SondeTopView *self, guint key, guint page_r
 const SondeProfile *sonde_top_view_profile (const SondeTopView *self);
 
 gboolean sonde_top_view_is_tree (const SondeTopView *self);
+
+/* Of all that rows are of: samples, or calls. */
+guint64 sonde_top_view_total (const SondeTopView *self);
 
 /* The first row that is seen when @page_rows are: those around the cursor. */
 guint sonde_top_view_scroll (SondeTopView *self, guint page_rows);

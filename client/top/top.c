@@ -195,8 +195,10 @@ dup_block (Top *self)
   sonde_top_view_take (self->view, sonde_top_history_snapshot (self->history, clock_ns (self),
                                                                FALSE, G_MAXINT64 / 2));
   profile = sonde_top_view_profile (self->view);
-  sonde_top_page_append_header (out, self->view->snapshot);
-  if (sonde_profile_total (profile) == 0)
+  sonde_top_page_append_header (out, self->view);
+  if (self->view->mode == SONDE_TOP_CALLS)
+    sonde_top_page_append_calls (out, self->view);
+  else if (sonde_profile_total (profile) == 0)
     g_string_append (out, "\nNo samples.\n");
   else if (sonde_top_view_is_tree (self->view))
     sonde_profile_append_tree (out, profile, &style);

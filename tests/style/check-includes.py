@@ -99,7 +99,7 @@ LAYERS = {
     'client/service': CLIENT + CONFIG + ['client/library/sonde-client.h'],
     'client/systemd': CLIENT,
     'client/top': CLIENT + CURSES
-    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'service')]
+    + [f'client/{layer}/*.h' for layer in ('calls', 'model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],
     'client': CLIENT + CONFIG
     + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'calls', 'flame', 'export', 'service', 'systemd', 'top')]

@@ -24,7 +24,7 @@ from trie_region import SLAB, count_slabs, make_region  # noqa: E402
 
 FLAGS = ('-O2', '-g1', '-w', '-fxray-instrument', '-fxray-instruction-threshold=1')
 N_TOP, POINTS = 10, 2
-N_SAMPLES, MAX_RUNS = 1000, 8
+N_SAMPLES, MAX_RUNS = 1000, 16
 # Where each function has hooks they take several times what the program does, and no arithmetic takes them away.
 LARGE_ALONE = '--trace-filter=size>=600'
 

@@ -201,6 +201,56 @@ def test_slow(top):
         check(screen.has_modes(), 'the terminal is not restored')
 
 
+def find_calls(lines):
+    """{function: calls/s}"""
+    rows = [re.match(r' *([\d,]+)(?:[ ~]+(?:[\d.]+ (?:ns|us|ms|s)|-)){4}  (\S+)', line) for line in lines]
+    return {row[2]: int(row[1].replace(',', '')) for row in rows if row}
+
+
+def test_calls(system, top):
+    """Each second some calls of each function: the rates are theirs."""
+    os.environ['SONDE_TRACER_LIBRARY'] = system.program('shared-ring/collector/tracer/libsonde-tracer.so')
+    lines = system.path('lines')
+    os.mkfifo(lines)
+    # Both ends, so that neither waits for the other.
+    writer = os.open(lines, os.O_RDWR)
+    clock = subprocess.Popen(['sh', '-c', 'while echo 1000; do sleep 0.1; done'], stdout=writer)
+    command = ['sh', '-c', 'exec "$0" 5 serve <"$1" >/dev/null', system.program('tests/system/callers'), lines]
+    try:
+        see_calls(system, top, command)
+    finally:
+        clock.kill()
+        clock.wait()
+        os.close(writer)
+
+
+def see_calls(system, top, command):
+    screen = Screen(top.command('--trace=exact', '--interval', '0.2', '--', *command))
+    try:
+        screen.wait_for(lambda lines: find_calls(lines).get('leaf', 0) > 1000, 'its calls')
+        screen.wait_for(lambda lines: re.search(r'^[\d,]+ calls/s.*lost: nothing', lines[2]), 'the sum')
+        system.note('\n'.join(screen.lines()))
+        calls = find_calls(screen.lines())
+        check(900 * calls['outer'] <= calls['leaf'] <= 1100 * calls['outer'], calls)
+        screen.type('/leaf')
+        screen.wait_for(lambda lines: set(find_calls(lines)) == {'leaf'} and 'of the calls' in lines[-1], 'the filter')
+        screen.type(KEY_ESCAPE)
+        screen.wait_for(lambda lines: 'outer' in find_calls(lines), 'all of them')
+        screen.type('f')
+        screen.wait_for(lambda lines: not find_calls(lines) and 'Self' in lines[3], 'samples')
+        screen.type('C')
+        screen.wait_for(lambda lines: 'leaf' in find_calls(lines), 'calls again')
+        screen.type('q')
+        check(screen.wait_for_exit() == 0, screen.process.returncode)
+    finally:
+        screen.close()
+    text = system.run(*top.command('--trace', '--count', '3', '--', *command))
+    check(re.search(r'^[\d,]+ calls/s.*, lost: nothing\n\n +Calls/s +Total +>Self +p50 +p99 +Function$', text, re.M), text)
+    check('leaf' in find_calls(text.splitlines()), text)
+    text = system.run(*top.command('--by', 'calls', '--count', '1', '--interval', '0.5', '--', system.program('tests/system/burn'), '300'))
+    check('No program is traced' in text, text)
+
+
 def test_death(top):
     with top.on_screen() as screen:
         worker = find_descendant(screen.process.pid, 'sonde-capture')
@@ -245,7 +295,7 @@ def test_slow_reader(system, top):
 
 
 def main():
-    system = System(12)
+    system = System(13)
     top = Top(system)
     cases = {'samples appear on a terminal, heaviest first': lambda: system.measure(test_samples, top),
              'a filter narrows what is seen': lambda: test_filter(top),
@@ -256,6 +306,7 @@ def main():
              'signals restore it, too': lambda: test_signals(top),
              'it can be stopped and goes on': lambda: test_stop(top),
              'a terminal that takes nothing holds up nobody': lambda: test_slow(top),
+             'calls of functions are shown as they come': lambda: test_calls(system, top),
              'a session that ends says so': lambda: test_death(top),
              'without a terminal it is text': lambda: system.measure(test_text, top),
              'a reader that takes nothing does not keep it from leaving': lambda: test_slow_reader(system, top)}

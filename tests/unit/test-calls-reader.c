@@ -2,82 +2,21 @@
 /* Tests what is read of files of calls, and what is refused. */
 #include "client/model/calls-reader.h"
 
-#include <string.h>
-
-#include "protocol/number-column.h"
 #include "shared-ring/trie-layout.h"
+#include "tests/unit/calls-files.h"
 
 #define BEGIN_NS 1000u
 
-/* --- files --- */
-
 static void
-put (GByteArray *bytes, guint64 number)
+add_frame (gpointer reader, const SondeFrame *frame)
 {
-  guint8 coded[SONDE_NUMBER_MAX_BYTES];
-
-  g_byte_array_append (bytes, coded, (guint) sonde_number_put (coded, number));
+  sonde_calls_reader_add (reader, frame);
 }
 
-/* @numbers: of the body */
-static void
-put_record (GByteArray *bytes, guint64 kind, const guint64 *numbers, gsize n)
-{
-  g_autoptr (GByteArray) body = g_byte_array_new ();
-
-  for (gsize i = 0; i < n; i++)
-    put (body, numbers[i]);
-  put (bytes, kind);
-  put (bytes, body->len);
-  g_byte_array_append (bytes, body->data, body->len);
-}
-
-#define RECORD(bytes, kind, ...)                                                                   \
-  put_record (bytes, kind, (const guint64[]){ __VA_ARGS__ },                                       \
-              sizeof ((const guint64[]){ __VA_ARGS__ }) / sizeof (guint64))
-
-static GByteArray *
-new_file (guint64 begin_ns, guint64 end_ns)
-{
-  GByteArray *bytes = g_byte_array_new ();
-
-  g_byte_array_append (bytes, (const guint8 *) SONDE_CALLS_MAGIC, SONDE_CALLS_MAGIC_BYTES);
-  put (bytes, SONDE_CALLS_VERSION);
-  put (bytes, 1000000000); /* ticks a second */
-  put (bytes, 2);
-  put (bytes, 64);
-  put (bytes, begin_ns);
-  put (bytes, end_ns);
-  return bytes;
-}
-
-static void
-end_file (GByteArray *bytes)
-{
-  RECORD (bytes, SONDE_CALLS_END, bytes->len);
-}
-
-/* In pieces of @piece bytes. */
 static void
 add_file (SondeCallsReader *reader, const char *path, const GByteArray *bytes, guint piece)
 {
-  for (guint at = 0; at < bytes->len; at += piece)
-    {
-      union
-      {
-        SondeFrameFileChunk chunk;
-        guint64 words[(sizeof (SondeFrameFileChunk) + 4096) / 8 + 1];
-      } made = { .words = { 0 } };
-      guint n = MIN (piece, bytes->len - at);
-
-      made.chunk.frame.type = SONDE_FRAME_FILE_CHUNK;
-      made.chunk.frame.len = (guint16) (sizeof made.chunk + n);
-      made.chunk.data_len = (guint16) n;
-      made.chunk.is_last = at + n == bytes->len;
-      g_strlcpy (made.chunk.path, path, sizeof made.chunk.path);
-      memcpy (made.chunk.data, bytes->data + at, n);
-      sonde_calls_reader_add (reader, &made.chunk.frame);
-    }
+  tell_file (path, bytes, piece, add_frame, reader);
 }
 
 /* main, which calls f: @calls times; of these @timed were, of 20 and 700 ticks. */
@@ -174,6 +113,71 @@ check_sum_so_far (void)
   g_assert_cmpuint (path_at (reader, 3)->calls, ==, 30);
   g_assert_cmpuint (path_at (reader, 3)->timed, ==, 2);
   g_assert_cmpuint (path_at (reader, 3)->buckets->len, ==, 2);
+}
+
+static void
+check_since (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (SondeCallsReader) before = sonde_calls_reader_new (NULL, NULL);
+  g_autoptr (SondeCallsReader) since = NULL;
+  g_autoptr (SondeCallsReader) whole = NULL;
+  g_autoptr (GByteArray) first = new_usual (BEGIN_NS, 2000, 10);
+  g_autoptr (GByteArray) second = new_usual (2000, 3000, 5);
+  g_autoptr (GByteArray) other = new_usual (BEGIN_NS, 3000, 4);
+  const SondeCallsPath *path;
+
+  RECORD (first, SONDE_CALLS_ACCOUNT, 12, 10, 2, 0, 0, 0, 0, 0, 0, 0, 9, 3, 1, 3);
+  end_file (first);
+  RECORD (second, SONDE_CALLS_ACCOUNT, 18, 15, 3, 0, 0, 0, 0, 0, 0, 0, 99, 33, 2, 3);
+  RECORD (second, SONDE_CALLS_TIMES, 3, 1, 30, 0, 0, 20, 700, 1, 30, 1);
+  end_file (second);
+  end_file (other);
+  add_file (before, "sonde/calls/42-7/1", first, 4096);
+  add_file (reader, "sonde/calls/43-7/1", other, 4096);
+  add_file (reader, "sonde/calls/42-7/1", first, 4096);
+  add_file (reader, "sonde/calls/42-7/2", second, 4096);
+  since = sonde_calls_reader_new_since (reader, before);
+  g_assert_cmpuint (sonde_calls_reader_n_programs (since), ==, 2);
+  /* nothing was known of it */
+  g_assert_cmpint (sonde_calls_reader_program (since, 0)->pid, ==, 43);
+  g_assert_cmpuint (path_at (since, 3)->calls, ==, 4);
+  g_assert_true (sonde_calls_reader_program_of (since, "sonde/calls/43-7/99")
+                 == sonde_calls_reader_program (since, 0));
+  g_assert_null (sonde_calls_reader_program_of (since, "sonde/calls/44-7/99"));
+  path = &g_array_index (sonde_calls_reader_program (since, 1)->paths, SondeCallsPath, 2);
+  g_assert_cmpuint (path->calls, ==, 5);
+  g_assert_cmpuint (path->timed, ==, 3);
+  g_assert_cmpuint (path->total_ticks, ==, 750);
+  g_assert_cmpuint (path->max_ticks, ==, 700);
+  g_assert_cmpuint (path->buckets->len, ==, 3);
+  for (guint i = 0; i < 3; i++)
+    g_assert_cmpuint (g_array_index (path->buckets, SondeCallsBucket, i).n, ==, 1);
+  g_assert_cmpuint (g_array_index (path->buckets, SondeCallsBucket, 1).bucket, ==, 30);
+  g_assert_cmpuint (sonde_calls_reader_program (since, 1)->account[SONDE_CALLS_ACCOUNT_LOST_BUDGET],
+                    ==, 1);
+  g_assert_cmpuint (sonde_calls_reader_program (since, 1)->account[SONDE_CALLS_ACCOUNT_N_HOOKS], ==,
+                    33);
+
+  /* without a moment before it is a copy, which goes on by itself */
+  whole = sonde_calls_reader_new_since (before, NULL);
+  add_file (whole, "sonde/calls/42-7/2", second, 4096);
+  g_assert_cmpuint (path_at (whole, 3)->calls, ==, 15);
+  g_assert_cmpuint (path_at (before, 3)->calls, ==, 10);
+}
+
+static void
+check_small (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new_small (3);
+  g_autoptr (GByteArray) file = new_usual (BEGIN_NS, 2000, 10);
+
+  end_file (file);
+  add_file (reader, "sonde/calls/42-7/1", file, 4096);
+  g_assert_null (sonde_calls_reader_fault (reader));
+  add_file (reader, "sonde/calls/43-7/1", file, 4096);
+  g_assert_cmpstr (sonde_calls_reader_fault (reader), ==, "sonde/calls/43-7/1: a path is wrong");
+  g_assert_true (sonde_calls_reader_program (reader, 1)->is_partial);
 }
 
 static void
@@ -362,5 +366,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calls-reader/differences-add-up", check_sums);
   g_test_add_func ("/calls-reader/a-sum-so-far-replaces-what-came-before", check_sum_so_far);
   g_test_add_func ("/calls-reader/a-file-that-is-missing-is-noticed", check_gap);
+  g_test_add_func ("/calls-reader/has-no-more-paths-than-there-is-room-for", check_small);
+  g_test_add_func ("/calls-reader/tells-what-came-since-a-moment", check_since);
   return g_test_run ();
 }

@@ -56,7 +56,8 @@ test_layout_fits_a_screen_of_any_size (void)
 {
   g_autoptr (SondeTopHistory) history = new_filled ();
 
-  for (guint mode = SONDE_TOP_FLAT; mode <= SONDE_TOP_MODULES; mode++)
+  tell_calls (history, 5, 0, SECOND_NS);
+  for (guint mode = SONDE_TOP_FLAT; mode <= SONDE_TOP_CALLS; mode++)
     for (guint n_lines = 1; n_lines < 30; n_lines += 4)
       for (guint n_columns = 1; n_columns < 140; n_columns += 9)
         {
@@ -131,6 +132,30 @@ test_layout_says_what_is_shown (void)
 }
 
 static void
+test_layout_says_what_is_called (void)
+{
+  g_autoptr (SondeTopHistory) history = new_filled ();
+  g_autoptr (SondeTopView) idle = new_view (history, SONDE_TOP_CALLS, SECOND_NS);
+  g_autoptr (SondeTopView) view = NULL;
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  assert_on_screen (idle, 10, NULL, "No program is traced");
+  tell_calls (history, 5000, 0, SECOND_NS);
+  view = new_view (history, SONDE_TOP_CALLS, 2 * SECOND_NS);
+  assert_on_screen (view, 10, NULL, "5,000 calls/s, lost: nothing");
+  assert_on_screen (view, 10, NULL, "    Calls/s    Total   >Self      p50      p99   Function");
+  assert_on_screen (view, 10, NULL, "      2,500  5.00 ms  3.00 ms  1.00 us  1.00 us  middle");
+  assert_on_screen (view, 10, NULL, "      2,500  2.00 ms  2.00 ms   400 ns   400 ns  hot");
+  press (view, "/hot");
+  assert_on_screen (view, 10, NULL, "/hot   in 50.0% of the calls");
+  sonde_top_page_append_header (text, view);
+  sonde_top_page_append_calls (text, view);
+  g_assert_nonnull (strstr (text->str, "\n5,000 calls/s, lost: nothing\n"));
+  g_assert_nonnull (strstr (text->str, "\n      2,500  2.00 ms  2.00 ms   400 ns   400 ns  hot\n"));
+  g_assert_null (strstr (text->str, "middle"));
+}
+
+static void
 test_layout_says_that_nothing_runs (void)
 {
   g_autoptr (SondeTopHistory) history = new_history (SONDE_TOP_MAX_BYTES);
@@ -150,6 +175,7 @@ main (int argc, char **argv)
                    test_page_lets_nothing_through_that_moves_the_cursor);
   g_test_add_func ("/top/layout/fits-a-screen-of-any-size", test_layout_fits_a_screen_of_any_size);
   g_test_add_func ("/top/layout/says-what-is-shown", test_layout_says_what_is_shown);
+  g_test_add_func ("/top/layout/says-what-is-called", test_layout_says_what_is_called);
   g_test_add_func ("/top/layout/says-that-nothing-runs", test_layout_says_that_nothing_runs);
   return g_test_run ();
 }

@@ -403,6 +403,109 @@ test_view_keeps_the_cursor_with_its_function (void)
   g_assert_cmpuint (sonde_top_view_scroll (view, 2), ==, 0);
 }
 
+/* "name:calls:self,..." of the rows, in us. */
+static char *
+dup_calls (const SondeTopView *view)
+{
+  GString *out = g_string_new (NULL);
+
+  for (guint i = 0; i < view->rows->list->len; i++)
+    {
+      const SondeTopRow *row = sonde_top_rows_get (view->rows, i);
+
+      g_string_append_printf (out, "%s%s:%" G_GUINT64_FORMAT ":%.1f", i > 0 ? "," : "", row->name,
+                              row->calls->sum.calls, row->calls->sum.self_ns / 1000);
+    }
+  return g_string_free (out, FALSE);
+}
+
+#define assert_calls(history, is_all, now_s, expected)                                             \
+  do                                                                                               \
+    {                                                                                              \
+      g_autoptr (SondeTopView) view_ = sonde_top_view_new (SONDE_TOP_CALLS);                       \
+      g_autofree char *calls_ = NULL;                                                              \
+      sonde_top_view_take (view_, sonde_top_history_snapshot ((history), (now_s) *SECOND_NS,       \
+                                                              (is_all), FOREVER_US));              \
+      calls_ = dup_calls (view_);                                                                  \
+      g_assert_cmpstr (calls_, ==, (expected));                                                    \
+    }                                                                                              \
+  while (0)
+
+static void
+test_calls_are_of_the_last_seconds (void)
+{
+  g_autoptr (SondeTopHistory) history = new_filled ();
+
+  assert_calls (history, FALSE, 1, "");
+  for (guint i = 1; i <= 20; i++)
+    tell_calls (history, i, (i - 1) * SECOND_NS, i * SECOND_NS);
+  /* 11 to 20 */
+  assert_calls (history, FALSE, 20, "middle:155:93.0,hot:155:62.0");
+  assert_calls (history, TRUE, 20, "middle:210:126.0,hot:210:84.0");
+  assert_calls (history, FALSE, 29, "middle:20:12.0,hot:20:8.0");
+  assert_calls (history, FALSE, 31, "");
+  sonde_top_history_reset (history, 31 * SECOND_NS);
+  assert_calls (history, TRUE, 31, "");
+  tell_calls (history, 7, 20 * SECOND_NS, 32 * SECOND_NS);
+  assert_calls (history, TRUE, 32, "middle:7:4.2,hot:7:2.8");
+  assert_calls (history, FALSE, 33, "middle:7:4.2,hot:7:2.8");
+}
+
+static void
+test_calls_before_the_view_are_not_of_it (void)
+{
+  const SondeTopHistoryOptions options
+      = { .span_ns = SPAN_NS, .max_bytes = SONDE_TOP_MAX_BYTES, .is_alive = is_below_1000 };
+  g_autoptr (SondeTopHistory) history = sonde_top_history_new (&options, 100 * SECOND_NS);
+  g_autoptr (CaptureBuilder) builder = build_capture ();
+  Live live = { history, 100 * SECOND_NS };
+
+  capture_foreach (builder, add_live, &live);
+  tell_calls (history, 1000000, SECOND_NS, 101 * SECOND_NS);
+  assert_calls (history, FALSE, 101, "");
+  assert_calls (history, TRUE, 101, "");
+  tell_calls (history, 5, 101 * SECOND_NS, 102 * SECOND_NS);
+  assert_calls (history, FALSE, 102, "middle:5:3.0,hot:5:2.0");
+  /* some were missed: then all is told again */
+  tell_calls (history, 1000012, SECOND_NS, 103 * SECOND_NS);
+  assert_calls (history, FALSE, 103, "middle:12:7.2,hot:12:4.8");
+  assert_calls (history, TRUE, 103, "middle:12:7.2,hot:12:4.8");
+}
+
+static void
+test_calls_are_named_within_a_budget (void)
+{
+  g_autoptr (SondeTopHistory) history = new_filled ();
+  g_autoptr (SondeTopView) view = sonde_top_view_new (SONDE_TOP_CALLS);
+
+  tell_calls (history, 5, 0, SECOND_NS);
+  sonde_top_view_take (view, sonde_top_history_snapshot (history, SECOND_NS, FALSE, 0));
+  g_assert_true (view->snapshot->is_unnamed_yet);
+  assert_names (view, "[looking for names]");
+  assert_calls (history, FALSE, 1, "middle:5:3.0,hot:5:2.0");
+}
+
+static void
+test_view_of_calls_filters_and_sorts (void)
+{
+  g_autoptr (SondeTopHistory) history = new_filled ();
+  g_autoptr (SondeTopView) view = NULL;
+
+  tell_calls (history, 5, 0, SECOND_NS);
+  view = new_view (history, SONDE_TOP_FLAT, SECOND_NS);
+  press (view, "C");
+  assert_names (view, "middle,hot");
+  g_assert_cmpuint (sonde_top_view_total (view), ==, 10);
+  press (view, "/OT");
+  assert_names (view, "hot");
+  g_assert_cmpuint (view->rows->matched, ==, 5);
+  sonde_top_view_press (view, SONDE_TOP_KEY_ESCAPE, PAGE_ROWS);
+  press (view, "s");
+  assert_names (view, "middle,hot");
+  press (view, "sf");
+  g_assert_cmpstr (sonde_top_rows_get (view->rows, 0)->name, ==, "hot");
+}
+
 static void
 test_view_tells_what_its_owner_has_to_do (void)
 {
@@ -446,6 +549,11 @@ main (int argc, char **argv)
                    test_view_keeps_what_the_history_gave_back);
   g_test_add_func ("/top/view/keeps-the-cursor-with-its-function",
                    test_view_keeps_the_cursor_with_its_function);
+  g_test_add_func ("/top/calls/are-of-the-last-seconds", test_calls_are_of_the_last_seconds);
+  g_test_add_func ("/top/calls/before-the-view-are-not-of-it",
+                   test_calls_before_the_view_are_not_of_it);
+  g_test_add_func ("/top/calls/are-named-within-a-budget", test_calls_are_named_within_a_budget);
+  g_test_add_func ("/top/view/of-calls-filters-and-sorts", test_view_of_calls_filters_and_sorts);
   g_test_add_func ("/top/view/tells-what-its-owner-has-to-do",
                    test_view_tells_what_its_owner_has_to_do);
   return g_test_run ();

@@ -1474,7 +1474,7 @@ spoil_timing_kind (Hostile *hostile)
 static void
 spoil_timing_end (Hostile *hostile)
 {
-  node_of (hostile, 1)->timing = SONDE_TRIE_TIMED_EACH - 1;
+  node_of (hostile, 1)->timing = SONDE_TRIE_IS_NEW - 1;
 }
 
 static void

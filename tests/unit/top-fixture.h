@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/top/top-view.h"
+#include "tests/unit/calls-files.h"
 #include "tests/unit/capture-builder.h"
 
 #define SECOND_NS  G_GINT64_CONSTANT (1000000000)
@@ -84,4 +85,26 @@ press (SondeTopView *view, const char *keys)
 {
   for (; *keys != '\0'; keys++)
     g_assert_cmpint (sonde_top_view_press (view, (guchar) *keys, PAGE_ROWS), !=, SONDE_TOP_QUIT);
+}
+
+/* Tells, @now_ns, that "middle" of build_capture() called "hot" @calls times since @begin_ns: each
+ * took 1000 ns, of which 400 were "hot"'s. Made-up addresses are looked up without -1. */
+static inline void
+tell_calls (SondeTopHistory *history, guint64 calls, guint64 begin_ns, gint64 now_ns)
+{
+  g_autoptr (GByteArray) file = new_file (begin_ns, (guint64) now_ns);
+  g_autofree char *path = g_strdup_printf (SONDE_CALLS_FOLDER "10-7/%" G_GINT64_FORMAT, now_ns);
+  Live live = { history, now_ns };
+
+  RECORD (file, SONDE_CALLS_PATH, 1, 0, 0);
+  RECORD (file, SONDE_CALLS_PATH, 2, 1, SONDE_JIT_ADDRESS_BASE);
+  RECORD (file, SONDE_CALLS_PATH, 3, 2, SONDE_JIT_ADDRESS_BASE + 1);
+  RECORD (file, SONDE_CALLS_CALLS, 2, calls);
+  RECORD (file, SONDE_CALLS_TIMES, 2, calls, 1000 * calls, 0, 0, 1000, 1000, 1,
+          sonde_calls_bucket (1000), calls);
+  RECORD (file, SONDE_CALLS_CALLS, 3, calls);
+  RECORD (file, SONDE_CALLS_TIMES, 3, calls, 400 * calls, 0, 0, 400, 400, 1,
+          sonde_calls_bucket (400), calls);
+  end_file (file);
+  tell_file (path, file, 100, add_live, &live);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "shared-ring/collector/tracer/stack-finder.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "shared-ring/ring-atomic.h"
@@ -75,6 +77,33 @@ take_byte (Line *line, char byte, uint64_t sp)
   return line->n_numbers == 2 && sp >= line->numbers[0] && sp < line->numbers[1];
 }
 
+/* As struct procmap_query of linux/fs.h since 6.11. */
+typedef struct
+{
+  uint64_t size_bytes;
+  uint64_t flags; /* 0: the mapping at @address */
+  uint64_t address;
+  uint64_t begin; /* of the kernel, as what follows */
+  uint64_t end;
+  uint64_t others[4];
+  uint32_t others_2[4];
+  uint64_t places[2]; /* of texts that are not wanted */
+} MapQuery;
+
+static_assert (sizeof (MapQuery) == 104, "the query is as long as the kernel has it");
+
+/* However many mappings there are. */
+static bool
+ask_for_mapping (int fd, uint64_t sp, SondeTrieRange *range)
+{
+  MapQuery query = { .size_bytes = sizeof query, .address = sp };
+
+  if (ioctl (fd, _IOWR ('f', 17, MapQuery), &query) < 0 || sp < query.begin || sp >= query.end)
+    return false;
+  *range = (SondeTrieRange){ query.begin, query.end - query.begin };
+  return true;
+}
+
 static bool
 find_mapping (uint64_t sp, SondeTrieRange *range)
 {
@@ -86,6 +115,11 @@ find_mapping (uint64_t sp, SondeTrieRange *range)
 
   if (fd < 0)
     return false;
+  if (ask_for_mapping (fd, sp, range))
+    {
+      close (fd);
+      return true;
+    }
   for (uint32_t n_read = 0; n > 0 && !is_found && n_read < MAX_TEXT_BYTES; n_read += (uint32_t) n)
     {
       n = read (fd, text, sizeof text);

@@ -62,10 +62,10 @@ SondeTrieWriter *sonde_tracer_start_thread_apart (uint64_t sp);
 static inline SondeTrieWriter *
 sonde_tracer_get (void)
 {
-  const SondeTracerThread *self = &sonde_tracer_thread;
+  SondeTrieWriter *writer = sonde_tracer_thread.writer;
 
-  if (__builtin_expect (self->writer == NULL, 0))
+  if (__builtin_expect (writer == NULL, 0)
+      || __builtin_expect (sonde_tracer_thread.generation != sonde_fork_guard_generation (), 0))
     return NULL;
-  return __builtin_expect (self->generation == sonde_fork_guard_generation (), 1) ? self->writer
-                                                                                  : NULL;
+  return writer;
 }
