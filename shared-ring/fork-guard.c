@@ -66,7 +66,7 @@ init_once (void)
 
   once_result = -pthread_atfork (NULL, NULL, sonde_fork_guard_renew);
   if (once_result == 0)
-    sonde_fork_guard_word = word;
+    sonde_ring_store_release (&sonde_fork_guard_word, (const uint32_t *) word);
   else
     munmap (page, size_bytes);
 }

@@ -49,5 +49,6 @@ extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden
 static inline uint32_t
 sonde_fork_guard_generation (void)
 {
-  return sonde_ring_load_relaxed (sonde_fork_guard_word);
+  /* Pairs with the release in fork-guard.c, as other threads may be the ones that begin. */
+  return sonde_ring_load_relaxed (sonde_ring_load_acquire (&sonde_fork_guard_word));
 }
