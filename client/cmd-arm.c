@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/base/cli.h"
+#include "client/base/private-beacon.h"
 #include "client/base/text.h"
 #include "client/systemd/drop-in.h"
 #include "client/service/preload.h"
@@ -19,6 +20,7 @@
 #define VARIABLE   "LD_PRELOAD"
 #define SECCOMP    "SONDE_SECCOMP" /* a filter that is there from the start lets the program join */
 #define PLACES     "/run/sonde"    /* beacon and socket */
+#define BEACON     "SONDE_BEACON"  /* another one than there */
 #define NAMESPACES 0x7e020080      /* CLONE_NEW*, all that RestrictNamespaces= knows */
 
 typedef struct
@@ -380,6 +382,20 @@ arm_session (const ArmOptions *options, GError **error)
   return TRUE;
 }
 
+/* Where no service calls programs embedded sessions of the user do; and where he says so. The page
+ * has to be there when the program starts. */
+static void
+set_beacon (void)
+{
+  g_autofree char *path = NULL;
+
+  if (g_getenv (BEACON) == NULL && access (PLACES "/beacon", R_OK) == 0)
+    return;
+  path = sonde_private_beacon_make ();
+  if (path != NULL)
+    g_setenv (BEACON, path, TRUE);
+}
+
 /* Becomes the command; returns an exit status if it cannot. */
 static int
 arm_command (char **argv, const ArmOptions *options)
@@ -397,6 +413,7 @@ arm_command (char **argv, const ArmOptions *options)
   g_setenv (VARIABLE, all, TRUE);
   if (options->seccomp)
     g_setenv (SECCOMP, "1", TRUE);
+  set_beacon ();
   signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
   execvp (argv[0], argv);
   saved_errno = errno;

@@ -12,9 +12,32 @@ static const uint32_t nobodys;
 const uint32_t *sonde_fork_guard_word = &nobodys;
 static uint32_t *word;
 static uint32_t last_generation;
+static int32_t own_pid; /* 0: not known yet */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int once_result;
+
+static void
+note_process (void)
+{
+  sonde_ring_store_relaxed (&own_pid, (int32_t) getpid ());
+}
+
+/* Before the program can have a child that shares its memory. */
+static void __attribute__ ((constructor)) begin (void)
+{
+  if (pthread_atfork (NULL, NULL, note_process) == 0)
+    note_process ();
+}
+
+bool
+sonde_fork_guard_is_own_process (void)
+{
+  int32_t pid = sonde_ring_load_relaxed (&own_pid);
+
+  /* Who finds the page emptied has a copy of the memory. */
+  return pid == 0 || pid == getpid () || (word != NULL && sonde_ring_load_relaxed (word) == 0);
+}
 
 void
 sonde_fork_guard_renew (void)
@@ -43,7 +66,7 @@ init_once (void)
 
   once_result = -pthread_atfork (NULL, NULL, sonde_fork_guard_renew);
   if (once_result == 0)
-    sonde_fork_guard_word = word;
+    sonde_ring_store_release (&sonde_fork_guard_word, (const uint32_t *) word);
   else
     munmap (page, size_bytes);
 }

@@ -2,6 +2,7 @@
 /* Tells whether this process is still the one that opened a ring. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shared-ring/ring-atomic.h"
@@ -16,7 +17,10 @@
  * 0, which is nobody's. Where the kernel cannot empty pages (before Linux 4.14) only the handler
  * works.
  *
- * A child of vfork() shares its parent's memory, runs in its place, and is not told apart.
+ * A child of vfork() shares its parent's memory, and so the number. It runs in its parent's place,
+ * and what it does to the heap is done to its parent's: what that has open it may write to. It must
+ * not open anything, as that would be the child's in the parent's memory: only the kernel tells the
+ * two apart.
  */
 
 /**
@@ -32,6 +36,10 @@ int sonde_fork_guard_init (void);
  * before is void from here on. One thread at a time, behind sonde_fork_guard_init(). */
 void sonde_fork_guard_renew (void);
 
+/* Whether the calling thread is one of the process whose memory this is, and not of a child of
+ * vfork(). Any thread, and signal handlers; a system call. */
+bool sonde_fork_guard_is_own_process (void);
+
 /* The process's word, one that is always 0 before sonde_fork_guard_init();
  * sonde_fork_guard_generation() alone reads it. */
 extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden")));
@@ -41,5 +49,6 @@ extern const uint32_t *sonde_fork_guard_word __attribute__ ((visibility ("hidden
 static inline uint32_t
 sonde_fork_guard_generation (void)
 {
-  return sonde_ring_load_relaxed (sonde_fork_guard_word);
+  /* Pairs with the release in fork-guard.c, as other threads may be the ones that begin. */
+  return sonde_ring_load_relaxed (sonde_ring_load_acquire (&sonde_fork_guard_word));
 }

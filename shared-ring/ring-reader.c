@@ -241,9 +241,13 @@ advance (SondeRingReader *self, size_t taken_bytes, size_t given_bytes)
 static int
 take_record (SondeRingReader *self, const uint8_t *from, size_t n_bytes)
 {
+  const uint64_t first = *(const uint64_t *) (const void *) from;
   size_t taken_bytes = 0;
-  size_t size_bytes = sonde_compact_reader_measure (*(const uint64_t *) (const void *) from);
+  size_t size_bytes = sizeof (SondeHeapBlock);
 
+  /* Stacks are longer than others. */
+  if (n_bytes < size_bytes || (first & SONDE_HEAP_KIND_MASK) == SONDE_HEAP_STACK)
+    size_bytes = sonde_compact_reader_measure (first);
   if (n_bytes < size_bytes)
     from = look (self, size_bytes, &n_bytes);
   if (n_bytes < size_bytes && n_bytes < self->tail - self->head)

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "client/base/private-beacon.h"
 #include "client/base/sibling.h"
 #include "config.h"
 
@@ -308,6 +309,8 @@ start_daemon (const char *daemon_path,
               int fd,
               GError **error)
 {
+  g_autofree char *path = sonde_private_beacon_make ();
+  g_autofree char *beacon = path != NULL ? g_strdup_printf ("--beacon=%s", path) : NULL;
   g_autoptr (GSubprocessLauncher) launcher
       = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
   g_autofree char *peer = g_strdup_printf ("--peer-fd=%d", PEER_FD);
@@ -316,7 +319,8 @@ start_daemon (const char *daemon_path,
 
   g_subprocess_launcher_take_fd (launcher, fd, PEER_FD);
   g_subprocess_launcher_set_child_setup (launcher, leave_process_group, NULL, NULL);
-  return g_subprocess_launcher_spawn (launcher, error, daemon_path, peer, broker, worker, NULL);
+  return g_subprocess_launcher_spawn (launcher, error, daemon_path, peer, broker, worker, beacon,
+                                      NULL);
 }
 
 /* @fd: (transfer full) */

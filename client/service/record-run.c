@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "client/base/private-beacon.h"
 #include "client/base/text.h"
 #include "client/service/named-command.h"
 #include "client/service/spawn.h"
@@ -192,6 +193,7 @@ static void
 release (SondeRecordRun *self)
 {
   g_autofree char *path = sonde_named_command_dup_map_path (self->pid);
+  g_autofree char *beacon = self->is_embedded ? sonde_private_beacon_make () : NULL;
 
   self->is_named = is_to_be_named (self);
   if (self->is_named)
@@ -209,7 +211,7 @@ release (SondeRecordRun *self)
       self->has_map = access (path, F_OK) < 0 && errno == ENOENT;
     }
   sonde_spawn_release (self->spawn, self->control_fd,
-                       sonde_client_session_get_rendezvous (self->session), self->is_named);
+                       sonde_client_session_get_rendezvous (self->session), beacon, self->is_named);
 }
 
 /* The session runs, and all that was asked for is in it: what it records is wanted from now on. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib-unix.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "base/fd.h"
 
 #define MAX_RENDEZVOUS 256 /* bytes, with the NUL */
+#define MAX_WORD       (1 + MAX_RENDEZVOUS + PATH_MAX)
 #define IS_NAMED       '+' /* the word begins with: in its other form */
 #define IS_PLAIN       '-'
 
@@ -28,17 +30,17 @@ struct SondeSpawn
   gpointer user_data;
 };
 
-/* Waits for the word, which has the form of the command and then the rendezvous.
+/* Waits for the word, which has the form of the command, the rendezvous, and the beacon's path.
  * @control_fd: (out): came with it; -1: none. It is not close-on-exec. */
 static gboolean
-pass_gate (int gate_fd, char word[1 + MAX_RENDEZVOUS], int *control_fd)
+pass_gate (int gate_fd, char word[MAX_WORD], int *control_fd)
 {
   union
   {
     struct cmsghdr header;
     char space[CMSG_SPACE (sizeof (int))];
   } control;
-  struct iovec iov = { word, 1 + MAX_RENDEZVOUS };
+  struct iovec iov = { word, MAX_WORD };
   struct msghdr message = {
     .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
   };
@@ -53,13 +55,13 @@ pass_gate (int gate_fd, char word[1 + MAX_RENDEZVOUS], int *control_fd)
   if (n >= 1 && header != NULL && header->cmsg_type == SCM_RIGHTS)
     memcpy (control_fd, CMSG_DATA (header), sizeof *control_fd);
 
-  return n >= 2 && word[n - 1] == '\0';
+  return n >= 3 && word[n - 1] == '\0' && strlen (word) + 1 < (gsize) n;
 }
 
 /* How a profiled program finds its session. The inode tells it whether the number is still that of
  * the socket, and not of another that it was given. */
 static void
-set_control (int control_fd, const char *rendezvous)
+set_control (int control_fd, const char *rendezvous, const char *beacon)
 {
   g_autofree char *number = g_strdup_printf ("%d", control_fd);
   struct stat st;
@@ -79,6 +81,8 @@ set_control (int control_fd, const char *rendezvous)
     g_setenv ("SONDE_RENDEZVOUS", rendezvous, TRUE);
   else if (control_fd >= 0)
     g_unsetenv ("SONDE_RENDEZVOUS"); /* of a recording around ours */
+  if (beacon[0] != '\0')
+    g_setenv ("SONDE_BEACON", beacon, TRUE);
 }
 
 /* The child's half. We had one thread, so it may do what we may. */
@@ -94,7 +98,7 @@ wait_and_exec (char **argv,
   int control_fd;
   int saved_errno;
   const char *others;
-  char word[1 + MAX_RENDEZVOUS];
+  char word[MAX_WORD];
 
   signal (SIGXFSZ, SIG_DFL); /* as it was before main() */
   if (spares_stdout)
@@ -103,7 +107,7 @@ wait_and_exec (char **argv,
     _exit (125);
   /* The environment of a profiled program. */
   others = g_getenv ("LD_PRELOAD");
-  set_control (control_fd, word + 1);
+  set_control (control_fd, word + 1, word + strlen (word) + 1);
   if (word[0] == IS_NAMED && named != NULL)
     argv = named;
   if (preload != NULL)
@@ -231,7 +235,8 @@ sonde_spawn_pid (const SondeSpawn *self)
 }
 
 void
-sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous, gboolean is_named)
+sonde_spawn_release (
+    SondeSpawn *self, int control_fd, const char *rendezvous, const char *beacon, gboolean is_named)
 {
   union
   {
@@ -240,7 +245,10 @@ sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous, g
   } control = { .space = { 0 } };
   char form = is_named ? IS_NAMED : IS_PLAIN;
   const char *word = rendezvous != NULL && strlen (rendezvous) < MAX_RENDEZVOUS ? rendezvous : "";
-  struct iovec iov[] = { { &form, sizeof form }, { (char *) word, strlen (word) + 1 } };
+  const char *page = beacon != NULL && strlen (beacon) < PATH_MAX ? beacon : "";
+  struct iovec iov[] = { { &form, sizeof form },
+                         { (char *) word, strlen (word) + 1 },
+                         { (char *) page, strlen (page) + 1 } };
   struct msghdr message = { .msg_iov = iov, .msg_iovlen = G_N_ELEMENTS (iov) };
   gssize n;
 

@@ -43,9 +43,13 @@ GPid sonde_spawn_pid (const SondeSpawn *self);
 
 /* Lets the command run. @control_fd: (transfer none): its end of a control socket, which its
  * environment tells it; -1: none. @rendezvous: (nullable): for its descendants without that.
- * @is_named: it runs in its other form */
-void
-sonde_spawn_release (SondeSpawn *self, int control_fd, const char *rendezvous, gboolean is_named);
+ * @beacon: (nullable): of sessions that may call them later. @is_named: it runs in its other form
+ */
+void sonde_spawn_release (SondeSpawn *self,
+                          int control_fd,
+                          const char *rendezvous,
+                          const char *beacon,
+                          gboolean is_named);
 
 /* Whether the command was released and has not exited. */
 gboolean sonde_spawn_is_running (const SondeSpawn *self);

@@ -121,6 +121,10 @@
  * parts of what is left: the first ones are large, and there is room for many. */
 #define SONDE_LIMIT_RING_AMPLE_BYTES (SONDE_LIMIT_RING_MEMORY_BYTES / 8)
 #define SONDE_LIMIT_RING_PARTS       384
+/* Per cent that one uid's programs may take of the memory that others leave, where there may be
+ * several: 1,000 programs of one user, each with the smallest ring that there is, are more than
+ * half. */
+#define SONDE_LIMIT_RING_SHARE_PERCENT 75
 /* Per cent of both that rings of a single thread may take, and rings that the threads of a process
  * share beside another: the rest is for those that a process cannot do without. How many of the
  * latter a process has, for events of one kind. */

@@ -355,7 +355,7 @@ on_ready (gpointer user_data)
   /* Who inherits a control socket needs no such place. */
   if (self->rendezvous_fd >= 0
       && !sonde_session_manager_listen (self->bus->manager, sonde_steal_fd (&self->rendezvous_fd),
-                                        self->beacon, &no_programs))
+                                        self->beacon, is_peer, &no_programs))
     g_message ("%s", no_programs->message);
   /* Three times in each WatchdogSec=. */
   if (has_heirs (self) && sd_watchdog_enabled (FALSE, &watchdog_us) > 0)

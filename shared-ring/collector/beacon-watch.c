@@ -70,7 +70,7 @@ watch (void *data)
   const Time rest = { .ns = REST_NS };
   const Time look = { .seconds = LOOK_S };
   const uint32_t nobody_wakes = 0;
-  void (*changed) (void);
+  void (*changed) (bool is_last);
   bool is_asleep = true;
 
   /* ISO C has no conversion from an object pointer to a function pointer. */
@@ -79,18 +79,20 @@ watch (void *data)
     {
       uint32_t seen = sonde_beacon_generation ();
 
-      changed ();
+      changed (false);
       if (!is_over ())
         is_asleep = sleep_on (sonde_beacon_word, seen, &look);
       while (is_asleep && !is_over () && sonde_beacon_generation () == seen)
         is_asleep = sleep_on (&nobody_wakes, 0, &rest) && sleep_on (sonde_beacon_word, seen, &look);
     }
+  if (!is_over ())
+    changed (true);
   sonde_ring_store_release (&watcher.has_ended, 1);
   return NULL;
 }
 
 void
-sonde_beacon_watch_start (void (*changed) (void))
+sonde_beacon_watch_start (void (*changed) (bool is_last))
 {
   void *data;
 

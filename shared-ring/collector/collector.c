@@ -32,7 +32,7 @@ static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
 
 static uint64_t n_named_addresses;
 
-/* Whether anybody listens to the process, as of the beacon's word that was there then. */
+/* Whether anybody listens to the process. */
 enum
 {
   NOT_LOOKED,
@@ -40,8 +40,15 @@ enum
   UNWANTED,
 };
 
+/* As of the beacon's word that was there then. */
 static uint32_t listening;
 static uint32_t looked_at;
+
+/* The same in one word, for who only asks: kept up by the thread that sleeps on the beacon, or for
+ * good where nobody can call. NOT_LOOKED: it is not kept up, as in a child, which has no such
+ * thread yet. */
+static uint32_t known;
+static uint32_t children_forget; /* it; else it is never kept up */
 
 /* Generation of the process whose beacon is watched; 0: of none. */
 static uint32_t watched;
@@ -55,41 +62,70 @@ sonde_collector_now (void)
   return sonde_ring_now_ns ();
 }
 
-/* Signal handlers below may come here, too, and find no lock taken. */
 static void
+forget_in_child (void)
+{
+  sonde_ring_store_relaxed (&known, (uint32_t) NOT_LOOKED);
+}
+
+static void __attribute__ ((constructor)) begin (void)
+{
+  if (pthread_atfork (NULL, NULL, forget_in_child) == 0)
+    sonde_ring_store_relaxed (&children_forget, 1);
+}
+
+/* Signal handlers below may come here, too, and find no lock taken. */
+static uint32_t
 look (void)
 {
   uint32_t beacon = sonde_beacon_generation ();
   int saved_errno = errno;
   sigset_t all, before;
+  uint32_t found;
   int state;
-  bool is_there;
 
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
   pthread_setcancelstate (PTHREAD_CANCEL_DISABLE, &state);
   sonde_control_link_follow (wish.producer);
-  is_there = sonde_control_link_is_there (wish.producer);
-  sonde_ring_store_relaxed (&listening, (uint32_t) (is_there ? WANTED : UNWANTED));
+  found = sonde_control_link_is_there (wish.producer) ? WANTED : UNWANTED;
+  sonde_ring_store_relaxed (&listening, found);
   sonde_ring_store_release (&looked_at, beacon);
   pthread_setcancelstate (state, NULL);
   pthread_sigmask (SIG_SETMASK, &before, NULL);
   errno = saved_errno;
+  return found;
 }
 
-/* Who makes events may sleep between two of them for long. */
+/* By the thread that sleeps on the beacon. It alone writes the word where there is one, so that
+ * what it says is never older than what it said before. */
+static void
+keep_known (bool is_last)
+{
+  uint32_t found = look ();
+
+  if (is_last || sonde_ring_load_relaxed (&children_forget) == 0)
+    found = NOT_LOOKED;
+  sonde_ring_store_relaxed (&known, found);
+}
+
+/* Who makes events may sleep between two of them for long. A thread that a child of vfork() made
+ * would end with it. */
 static void
 watch_beacon (void)
 {
   uint32_t generation = sonde_fork_guard_generation ();
-  uint32_t before = __atomic_exchange_n (&watched, generation, __ATOMIC_RELAXED);
 
-  if (before != generation && sonde_control_link_may_come ())
-    sonde_beacon_watch_start (look);
+  if (!sonde_fork_guard_is_own_process ())
+    return;
+  if (__atomic_exchange_n (&watched, generation, __ATOMIC_RELAXED) != generation
+      && sonde_control_link_may_come ())
+    sonde_beacon_watch_start (keep_known);
 }
 
-bool
-sonde_collector_is_wanted (void)
+/* By the beacon itself: an event need not wait until that thread runs. */
+static bool
+is_wanted_now (void)
 {
   if (__builtin_expect (sonde_ring_load_relaxed (&listening) == NOT_LOOKED
                             || sonde_ring_load_relaxed (&looked_at) != sonde_beacon_generation (),
@@ -102,12 +138,29 @@ sonde_collector_is_wanted (void)
   return sonde_ring_load_relaxed (&listening) == WANTED;
 }
 
+static bool __attribute__ ((noinline)) find_out (void)
+{
+  bool is_wanted = is_wanted_now ();
+
+  if (!sonde_beacon_is_there () && sonde_ring_load_relaxed (&children_forget) != 0)
+    sonde_ring_store_relaxed (&known, (uint32_t) (is_wanted ? WANTED : UNWANTED));
+  return is_wanted;
+}
+
+bool
+sonde_collector_is_wanted (void)
+{
+  uint32_t found = sonde_ring_load_relaxed (&known);
+
+  return __builtin_expect (found != NOT_LOOKED, true) ? found == WANTED : find_out ();
+}
+
 /* Finds this thread's ring if an event is wanted. */
 static int
 find_ring (SondeThreadRing **ring)
 {
   /* A ring of a session that is over is given back below. */
-  if (!sonde_collector_is_wanted () && !sonde_thread_ring_is_held ())
+  if (!is_wanted_now () && !sonde_thread_ring_is_held ())
     return -ENODEV;
   *ring = sonde_thread_ring_get (&wish);
 

@@ -703,7 +703,8 @@ void
 sonde_control_link_follow (SondeProducer producer)
 {
   pthread_once (&once, init_once);
-  if (!sonde_beacon_is_there () || is_forking || sonde_ring_load_relaxed (&state.is_confined) != 0)
+  if (!sonde_beacon_is_there () || is_forking || sonde_ring_load_relaxed (&state.is_confined) != 0
+      || !sonde_fork_guard_is_own_process ())
     return;
 
   pthread_mutex_lock (&state.lock);

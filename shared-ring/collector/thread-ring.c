@@ -71,6 +71,9 @@ sonde_thread_ring_close (void)
   SondeThreadRing *self = &own;
   SondeRingWriter *writer = self->writer;
 
+  /* A child of vfork() that ends by exit() has its parent's. */
+  if (sonde_thread_ring_is_held () && !sonde_fork_guard_is_own_process ())
+    return;
   if (self->error == 0 && self->on_close != NULL)
     self->on_close ();
   self->error = -ENODEV;
@@ -281,6 +284,18 @@ static void __attribute__ ((noinline)) find_ring (SondeThreadRing *self, const S
 
   if (is_current (self))
     return;
+  /* A ring that a child of vfork() had got would be in its parent's memory, and that one's name. So
+   * its parent gets one, with its own next event. */
+  if (self->is_opening == 0 && !sonde_fork_guard_is_own_process ())
+    {
+      __atomic_fetch_add (&n_missed, 1, __ATOMIC_RELAXED);
+      if (!sonde_thread_ring_is_held ())
+        {
+          self->error = -EBUSY;
+          self->generation = 0;
+        }
+      return;
+    }
 
   beacon = sonde_beacon_generation ();
   /* What it has others close once it is gone. */
@@ -291,6 +306,7 @@ static void __attribute__ ((noinline)) find_ring (SondeThreadRing *self, const S
       self->error = -ENODEV;
       self->beacon = beacon;
       self->generation = sonde_fork_guard_generation ();
+      sonde_ring_store_relaxed (&n_missed, 0);
     }
   else if (self->is_opening == 0)
     open_ring (self, wish);

@@ -15,13 +15,14 @@
 #include "shared-ring/ring-writer.h"
 #include "tests/lib/control-server.h"
 
-#define N_FRAMES   UINT64_C (8000000)
-#define N_MARKS    300000
-#define N_TRIES    7
-#define PAUSE_NS   100000
-#define N_ADDRS    2 /* makes an allocation 64 bytes long */
-#define WAIT_US    1000000
-#define TURN_BYTES (64 * 1024)
+#define N_FRAMES    UINT64_C (8000000)
+#define N_MARKS     300000
+#define N_QUESTIONS 10000000
+#define N_TRIES     7
+#define PAUSE_NS    100000
+#define N_ADDRS     2 /* makes an allocation 64 bytes long */
+#define WAIT_US     1000000
+#define TURN_BYTES  (64 * 1024)
 
 typedef struct
 {
@@ -209,9 +210,25 @@ measure_marks (void)
   return 0;
 }
 
+/* The same of each question whether it is wanted. */
+static int
+measure_questions (void)
+{
+  unsigned n_wanted = 0;
+  double start_s;
+
+  sonde_collector_prepare_thread ();
+  start_s = now_s (CLOCK_THREAD_CPUTIME_ID);
+  for (unsigned i = 0; i < N_QUESTIONS; i++)
+    n_wanted += sonde_collector_is_wanted ();
+  *mark_ns = (now_s (CLOCK_THREAD_CPUTIME_ID) - start_s) * 1e9 / N_QUESTIONS;
+
+  return n_wanted == 0 ? 0 : 1;
+}
+
 /* Of a program with a profiler that takes all, or with none. */
 static double
-median_mark_ns (const char *variable)
+median_ns (int (*program) (void), const char *variable)
 {
   const ControlServerOptions options = { .socket_type = SOCK_SEQPACKET, .wait_us = WAIT_US };
   double tries[N_TRIES];
@@ -220,7 +237,7 @@ median_mark_ns (const char *variable)
     {
       ControlServer *server = control_server_new (&options);
 
-      if (control_server_run (server, measure_marks, variable) != 0)
+      if (control_server_run (server, program, variable) != 0)
         abort ();
       control_server_free (server);
       tries[i] = *mark_ns;
@@ -254,9 +271,10 @@ main (void)
           median->writer_s * 1e9 / n_frames, median->reader_s * 1e9 / n_frames,
           n_frames / median->wall_s / 1e6);
   fflush (stdout);
-  printf ("bench ring mframes_per_s=%.1f mark_ns=%.1f unheard_ns=%.1f lost=%llu\n",
-          n_frames / slower_s (median) / 1e6, median_mark_ns ("SONDE_CONTROL_FD"),
-          median_mark_ns ("UNRELATED"), (unsigned long long) n_lost);
+  printf ("bench ring mframes_per_s=%.1f mark_ns=%.1f unheard_ns=%.1f wanted_ns=%.2f lost=%llu\n",
+          n_frames / slower_s (median) / 1e6, median_ns (measure_marks, "SONDE_CONTROL_FD"),
+          median_ns (measure_marks, "UNRELATED"), median_ns (measure_questions, "UNRELATED"),
+          (unsigned long long) n_lost);
 
   return EXIT_SUCCESS;
 }

@@ -47,7 +47,7 @@ follow (void)
   char word[32] = "";
   char text[64] = "";
 
-  sscanf (line, "%31s %u %u", word, &n, &size_bytes);
+  sscanf (line[0] == 'v' ? &line[1] : line, "%31s %u %u", word, &n, &size_bytes);
   if (strcmp (word, "work") == 0)
     for (unsigned i = 0; i < n; i++)
       {
@@ -95,16 +95,16 @@ keep_busy (void *data)
   return data;
 }
 
-/* "fork N SIZE": a child works. */
+/* "fork N SIZE": a child works; "vfork N SIZE": on its parent's heap. */
 static void
-fork_and_work (void)
+fork_and_work (bool is_vfork)
 {
-  pid_t child = fork ();
+  pid_t child = is_vfork ? vfork () : fork ();
   int status = 1;
 
   if (child == 0)
     {
-      memcpy (line, "work", 4);
+      memcpy (strstr (line, "fork"), "work", 4);
       follow ();
       _exit (0);
     }
@@ -161,8 +161,8 @@ main (int argc, char **argv)
     pthread_create (&thread, NULL, is_busy ? keep_busy : run, NULL);
   while (read_line ())
     {
-      if (strncmp (line, "fork", 4) == 0)
-        fork_and_work ();
+      if (strncmp (line, "fork", 4) == 0 || strncmp (line, "vfork", 5) == 0)
+        fork_and_work (line[0] == 'v');
       else
         {
           pthread_barrier_wait (&begin);

@@ -191,7 +191,7 @@ main (int argc, char **argv)
 
   start (&test);
   sonde_spawn_watch (spawn, &handler, NULL);
-  sonde_spawn_release (spawn, -1, NULL, FALSE);
+  sonde_spawn_release (spawn, -1, NULL, NULL, FALSE);
   g_timeout_add (WAIT_MS, open_late, &test);
   g_main_loop_run (loop);
   g_free (test.session);

@@ -37,7 +37,7 @@ open_page (Page *page)
   page->folder = g_dir_make_tmp ("sonde-beacon-XXXXXX", NULL);
   page->path = g_build_filename (page->folder, "beacon", NULL);
   g_assert_true (g_file_set_contents (page->path, "", 0, NULL));
-  page->writer = sonde_beacon_page_open (page->path, ADDRESS, &error);
+  page->writer = sonde_beacon_page_open (page->path, ADDRESS, FALSE, &error);
   g_assert_no_error (error);
   fd = open (page->path, O_RDONLY | O_CLOEXEC);
   page->reader = mmap (NULL, SONDE_BEACON_BYTES, PROT_READ, MAP_SHARED, fd, 0);
@@ -72,6 +72,28 @@ find_stranger (void)
   return uid;
 }
 
+/* Else it would call whom the first one has called back. */
+static void
+refuses_a_private_one_that_another_has (void)
+{
+  g_autoptr (GError) error = NULL;
+  Page page;
+
+  open_page (&page);
+  sonde_beacon_page_free (page.writer);
+  page.writer = sonde_beacon_page_open (page.path, ADDRESS, TRUE, &error);
+  g_assert_no_error (error);
+  g_assert_null (sonde_beacon_page_open (page.path, "@another", TRUE, &error));
+  g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
+  g_assert_cmpstr (page.reader->address, ==, ADDRESS);
+  g_clear_error (&error);
+  sonde_beacon_page_free (page.writer);
+  page.writer = sonde_beacon_page_open (page.path, "@another", TRUE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (page.reader->address, ==, "@another");
+  close_page (&page);
+}
+
 static void
 refuses_what_is_no_file (void)
 {
@@ -82,11 +104,11 @@ refuses_what_is_no_file (void)
   Page page;
 
   open_page (&page);
-  g_assert_null (sonde_beacon_page_open ("/nowhere/beacon", ADDRESS, &none));
+  g_assert_null (sonde_beacon_page_open ("/nowhere/beacon", ADDRESS, FALSE, &none));
   g_assert_error (none, SONDE_ERROR, SONDE_ERROR_FAILED);
-  g_assert_null (sonde_beacon_page_open ("/dev/null", ADDRESS, &folder));
+  g_assert_null (sonde_beacon_page_open ("/dev/null", ADDRESS, FALSE, &folder));
   g_assert_error (folder, SONDE_ERROR, SONDE_ERROR_FAILED);
-  g_assert_null (sonde_beacon_page_open (page.path, address, &too_long));
+  g_assert_null (sonde_beacon_page_open (page.path, address, FALSE, &too_long));
   g_assert_error (too_long, SONDE_ERROR, SONDE_ERROR_FAILED);
   close_page (&page);
 }
@@ -101,7 +123,7 @@ refuses_a_link_to_another_file (void)
   open_page (&page);
   link = g_build_filename (page.folder, "link", NULL);
   g_assert_cmpint (symlink (page.path, link), ==, 0);
-  g_assert_null (sonde_beacon_page_open (link, ADDRESS, &error));
+  g_assert_null (sonde_beacon_page_open (link, ADDRESS, FALSE, &error));
   g_assert_error (error, SONDE_ERROR, SONDE_ERROR_FAILED);
   g_unlink (link);
   close_page (&page);
@@ -180,7 +202,7 @@ forgets_what_a_profiler_before_it_wanted (void)
   sonde_beacon_page_set (page.writer, &wish, 1);
   sonde_beacon_page_free (page.writer);
   g_assert_cmpuint (find_memory (&page, OWNER), !=, 0);
-  page.writer = sonde_beacon_page_open (page.path, "@another", &error);
+  page.writer = sonde_beacon_page_open (page.path, "@another", FALSE, &error);
   g_assert_no_error (error);
   g_assert_cmpstr (page.reader->address, ==, "@another");
   g_assert_cmpuint (page.reader->generation, ==, 1);
@@ -245,6 +267,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/beacon/refuses-a-private-one-that-another-has",
+                   refuses_a_private_one_that_another_has);
   g_test_add_func ("/beacon/refuses-what-is-no-file", refuses_what_is_no_file);
   g_test_add_func ("/beacon/refuses-a-link-to-another-file", refuses_a_link_to_another_file);
   g_test_add_func ("/beacon/is-not-believed-without-its-mark", is_not_believed_without_its_mark);

@@ -660,6 +660,78 @@ gives_no_ring_to_a_child_that_no_handler_saw (void)
 }
 #endif
 
+#ifndef IS_EMULATED /* by an emulator whose vfork() is fork() */
+static int
+mark_in_a_child_of_vfork (void)
+{
+  int status;
+  pid_t child;
+
+  told->n_produced = 0;
+  child = vfork ();
+  if (child == 0)
+    {
+      for (guint i = 0; i < 3; i++)
+        told->n_produced += mark () == -EBUSY;
+      _exit (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
+  return 0;
+}
+
+static int
+vfork_and_mark (void)
+{
+  int r = mark_in_a_child_of_vfork ();
+
+  g_assert_cmpint (mark (), ==, 0);
+  return r;
+}
+
+static int
+mark_and_vfork (void)
+{
+  g_assert_cmpint (mark (), ==, 0);
+  return vfork_and_mark ();
+}
+
+/* It would be the child's, in its parent's memory. */
+static void
+gives_no_ring_to_a_child_of_vfork (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+  const ControlRing *ring;
+  SondeRingCounts counts;
+
+  g_assert_cmpint (control_server_run (server, vfork_and_mark, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (told->n_produced, ==, 3);
+  g_assert_cmpuint (server->n_links, ==, 1);
+  g_assert_cmpuint (server->rings->len, ==, 1);
+  g_assert_cmpuint (control_server_count (server, SONDE_FRAME_MARK), ==, 1);
+  ring = server->rings->pdata[0];
+  g_assert_cmpint (ring->tid, ==, ring->pid);
+  sonde_ring_reader_count (ring->reader, &counts);
+  g_assert_cmpuint (counts.claimed.lost_events, ==, 3);
+}
+
+/* Who has it waits for the child. */
+static void
+lets_a_child_of_vfork_write_to_its_parents_ring (void)
+{
+  g_autoptr (ControlServer) server = control_server_new (&defaults);
+  const ControlRing *ring;
+
+  g_assert_cmpint (control_server_run (server, mark_and_vfork, "SONDE_CONTROL_FD"), ==, 0);
+  g_assert_cmpuint (told->n_produced, ==, 0);
+  g_assert_cmpuint (server->rings->len, ==, 1);
+  ring = server->rings->pdata[0];
+  g_assert_cmpuint (ring->frames->len, ==, 5);
+  for (guint i = 0; i < ring->frames->len; i++)
+    g_assert_cmpint (((const SondeFrame *) ring->frames->pdata[i])->pid, ==, ring->pid);
+}
+#endif
+
 static int
 be_paused (void)
 {
@@ -1099,6 +1171,111 @@ mark_and_be_woken (void)
   return 0;
 }
 
+/* Of the process that is called. */
+static guint
+count_threads (void)
+{
+  g_autoptr (GDir) folder = g_dir_open ("/proc/self/task", 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (folder) != NULL)
+    n++;
+  return n;
+}
+
+static int
+vfork_while_called (void)
+{
+  int status;
+  pid_t child = vfork ();
+
+  if (child == 0)
+    {
+      int r = mark ();
+
+      sonde_collector_is_wanted ();
+      _exit (r == -EBUSY ? 0 : 1);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_cmpint (status, ==, 0);
+  g_assert_cmpuint (count_threads (), ==, 1);
+  g_assert_cmpint (mark (), ==, 0);
+  g_assert_cmpuint (count_threads (), ==, 2);
+  return 0;
+}
+
+/* Its parent comes, and has a thread that watches. */
+static void
+calls_no_child_of_vfork (void)
+{
+  run_with_beacon ("vfork", "a", 1u << SONDE_PRODUCER_APPLICATION);
+  g_assert_cmpuint (place.n_met, ==, 1);
+}
+
+/* Writes a call of everybody into the page. */
+static void
+call_all (SondeBeacon *page, guint32 generation, guint32 producers)
+{
+  __atomic_store_n (&page->all, sonde_beacon_make_call (generation, producers), __ATOMIC_RELAXED);
+  __atomic_store_n (&page->generation, generation, __ATOMIC_RELEASE);
+  syscall (SYS_futex, &page->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void
+wait_until_wanted (bool is_wanted)
+{
+  while (sonde_collector_is_wanted () != is_wanted)
+    g_usleep (1000);
+}
+
+/* It has come before it ends, if it is called. */
+static int
+ask_in_a_child (bool is_wanted)
+{
+  int status;
+  pid_t child = fork ();
+
+  if (child == 0)
+    _exit (sonde_collector_is_wanted () == is_wanted && (mark () == 0) == is_wanted ? 0 : 1);
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  return status;
+}
+
+static gpointer
+ask_until_wanted (gpointer data)
+{
+  wait_until_wanted (true);
+  return NULL;
+}
+
+/* Nothing but the question is asked, by which nobody comes. */
+static int
+ask_whether_it_is_wanted (void)
+{
+  int fd = open (g_getenv ("SONDE_BEACON"), O_RDWR | O_CLOEXEC);
+  SondeBeacon *page = mmap (NULL, SONDE_BEACON_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  GThread *thread;
+
+  g_assert_true (page != MAP_FAILED);
+  g_assert_false (sonde_collector_is_wanted ());
+  g_assert_cmpint (ask_in_a_child (false), ==, 0);
+  thread = g_thread_new ("asks", ask_until_wanted, NULL);
+  call_all (page, 2, 1u << SONDE_PRODUCER_APPLICATION);
+  wait_until_wanted (true);
+  g_thread_join (thread);
+  g_assert_cmpint (ask_in_a_child (true), ==, 0);
+  g_assert_cmpint (mark (), ==, 0);
+  close (fd);
+  return 0;
+}
+
+static void
+knows_when_it_is_wanted (void)
+{
+  run_with_beacon ("asks", "aaa", 0);
+  g_assert_cmpuint (place.n_met, >, 0);
+}
+
 /* Any user can do that, and the program has the work. */
 static void
 rests_if_it_is_woken_for_nothing (void)
@@ -1108,12 +1285,33 @@ rests_if_it_is_woken_for_nothing (void)
 }
 #endif
 
+#ifndef IS_EMULATED
+static int
+become_one_of (const char *name)
+{
+  static const struct
+  {
+    const char *name;
+    int (*function) (void);
+  } roles[] = { { "threads", mark_in_threads },
+                { "wakes", mark_and_be_woken },
+                { "vfork", vfork_while_called },
+                { "asks", ask_whether_it_is_wanted } };
+
+  told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (roles); i++)
+    if (g_str_equal (name, roles[i].name))
+      return roles[i].function ();
+  return 127;
+}
+#endif
+
 int
 main (int argc, char *argv[])
 {
 #ifndef IS_EMULATED
   if (argc == 2 && g_str_equal (argv[0], "called"))
-    return g_str_equal (argv[1], "threads") ? mark_in_threads () : mark_and_be_woken ();
+    return become_one_of (argv[1]);
 #endif
   g_test_init (&argc, &argv, NULL);
   told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -1138,6 +1336,12 @@ main (int argc, char *argv[])
   TEST ("gives-no-ring-to-a-child-that-no-handler-saw",
         gives_no_ring_to_a_child_that_no_handler_saw);
 #endif
+#ifndef IS_EMULATED
+  TEST ("gives-no-ring-to-a-child-of-vfork", gives_no_ring_to_a_child_of_vfork);
+  TEST ("lets-a-child-of-vfork-write-to-its-parents-ring",
+        lets_a_child_of_vfork_write_to_its_parents_ring);
+  TEST ("calls-no-child-of-vfork", calls_no_child_of_vfork);
+#endif
   TEST ("makes-nothing-while-paused", makes_nothing_while_paused);
   TEST ("works-in-signal-handlers", works_in_signal_handlers);
   TEST ("writes-to-no-file-of-the-program", writes_to_no_file_of_the_program);
@@ -1151,6 +1355,7 @@ main (int argc, char *argv[])
   TEST ("gets-another-ring-for-one-that-was-left", gets_another_ring_for_one_that_was_left);
 #ifndef IS_EMULATED
   TEST ("comes-once-to-a-caller-who-does-not-stay", comes_once_to_a_caller_who_does_not_stay);
+  TEST ("knows-when-it-is-wanted", knows_when_it_is_wanted);
   TEST ("rests-if-it-is-woken-for-nothing", rests_if_it_is_woken_for_nothing);
   g_test_add_data_func ("/collector/goes-on-in-larger-rings", NULL, goes_on_in_larger_rings);
   g_test_add_data_func ("/collector/goes-on-in-larger-rings-that-are-shared", "sharing",

@@ -84,7 +84,7 @@ run_server (void)
 /* @room_bytes: for answers that are not read yet; the kernel takes a few for the least that there
  * is. */
 static void
-fixture_init (Fixture *fixture, int room_bytes)
+fixture_init (Fixture *fixture, int room_bytes, gboolean is_divided)
 {
   static const SondeControlServerHandler handler
       = { wanted, link_refused, undelivered, bell, gone, closed, refused };
@@ -98,7 +98,7 @@ fixture_init (Fixture *fixture, int room_bytes)
   g_assert_cmpint (setsockopt (fds[0], SOL_SOCKET, SO_SNDBUF, &room_bytes, sizeof room_bytes), ==,
                    0);
   fixture->program = fds[1];
-  fixture->server = sonde_control_server_new (&terms, &handler, fixture);
+  fixture->server = sonde_control_server_new (&terms, is_divided, &handler, fixture);
   sonde_control_server_add (fixture->server, fds[0], FALSE);
 }
 
@@ -163,7 +163,7 @@ test_late_reader (void)
   const guint n_links = 200;
   Fixture fixture;
 
-  fixture_init (&fixture, 1);
+  fixture_init (&fixture, 1, FALSE);
   for (guint i = 0; i < n_links; i++)
     ask_link (&fixture);
   run_server ();
@@ -187,7 +187,7 @@ test_undelivered (void)
 {
   Fixture fixture;
 
-  fixture_init (&fixture, 1);
+  fixture_init (&fixture, 1, FALSE);
   while (fixture.n_undelivered == 0)
     {
       ask (&fixture, SONDE_CONTROL_SYSPROF_REQUEST, SONDE_CONTROL_SYSPROF_REQUEST_BYTES);
@@ -199,6 +199,70 @@ test_undelivered (void)
   g_assert_cmpuint (fixture.n_undelivered, ==, 1);
   g_assert_cmpuint (fixture.sentences->len, ==, 1);
   g_assert_cmpuint (fixture.n_closed, ==, 0);
+  fixture_clear (&fixture);
+}
+
+/* A link whose program has told that it is there, under a uid that the kernel vouches for; all that
+ * are added of it are that user's. Returns: FALSE: that takes root */
+static gboolean
+open_link_of (uid_t uid, int fds[2])
+{
+  const SondeControlHeader join
+      = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_JOIN };
+  const struct ucred credentials = { getpid (), uid, getgid () };
+  union
+  {
+    struct cmsghdr header;
+    char space[CMSG_SPACE (sizeof (struct ucred))];
+  } control = { .header = { .cmsg_len = CMSG_LEN (sizeof (struct ucred)),
+                            .cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_CREDENTIALS } };
+  struct iovec iov = { (gpointer) &join, sizeof join };
+  const struct msghdr message = {
+    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+  };
+  const int on = 1;
+
+  memcpy (CMSG_DATA (&control.header), &credentials, sizeof credentials);
+  g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
+  g_assert_cmpint (setsockopt (fds[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), ==, 0);
+  return sendmsg (fds[1], &message, MSG_NOSIGNAL) == sizeof join;
+}
+
+/* What one user's programs cannot take is there for another's. */
+static void
+test_users (void)
+{
+  const uid_t users[] = { 61001, 61002 };
+  guint left = SONDE_LIMIT_RINGS;
+  struct rlimit limit;
+  Fixture fixture;
+
+  g_assert_cmpint (getrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  limit.rlim_cur = limit.rlim_max;
+  g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+  fixture_init (&fixture, 65536, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (users); i++)
+    {
+      guint n_gone = fixture.sentences->len;
+      guint n_added = 0;
+      int fds[2];
+
+      if (!open_link_of (users[i], fds))
+        {
+          g_test_skip ("nobody but root has processes of two users");
+          close (fds[0]);
+          close (fds[1]);
+          break;
+        }
+      for (; fixture.sentences->len == n_gone && n_added <= SONDE_LIMIT_RINGS; n_added++)
+        sonde_control_server_add (fixture.server, dup (fds[0]), TRUE);
+      /* The last one was turned away. */
+      g_assert_cmpuint (n_added - 1, ==, left / 2);
+      left -= left / 2;
+      close (fds[0]);
+      close (fds[1]);
+    }
   fixture_clear (&fixture);
 }
 
@@ -215,17 +279,18 @@ test_too_many (void)
   g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
   g_assert_cmpuint (limit.rlim_max, >, SONDE_LIMIT_RINGS + 64);
 
-  fixture_init (&fixture, 65536);
+  fixture_init (&fixture, 65536, FALSE);
   g_assert_true (sonde_socketpair (SOCK_SEQPACKET, fds, NULL));
   for (guint i = 0; i < SONDE_LIMIT_RINGS + 5; i++)
     sonde_control_server_add (fixture.server, dup (fds[0]), TRUE);
   g_assert_cmpuint (fixture.sentences->len, ==, 3);
   g_assert_cmpstr (g_ptr_array_index (fixture.sentences, 2), ==,
                    "Programs that are not recorded, since too many have rings: 4");
+  g_assert_cmpuint (fixture.n_links_refused, ==, 5);
 
   ask_link (&fixture);
   g_assert_cmpint (read_answer (&fixture), ==, -1);
-  g_assert_cmpuint (fixture.n_links_refused, ==, 1);
+  g_assert_cmpuint (fixture.n_links_refused, ==, 6);
   g_assert_cmpint (fixture.refused_pid, ==, getpid ());
 
   /* All of them hang up; then there is room. */
@@ -235,7 +300,7 @@ test_too_many (void)
   g_assert_cmpuint (fixture.n_gone, ==, SONDE_LIMIT_RINGS);
   ask_link (&fixture);
   close (read_answer (&fixture));
-  g_assert_cmpuint (fixture.n_links_refused, ==, 1);
+  g_assert_cmpuint (fixture.n_links_refused, ==, 6);
   fixture_clear (&fixture);
 }
 
@@ -243,6 +308,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/control-server/no-user-takes-all-links", test_users);
   g_test_add_func ("/control-server/who-comes-too-late-is-told-of", test_too_many);
   g_test_add_func ("/control-server/a-ring-that-is-not-delivered-is-taken-back", test_undelivered);
   g_test_add_func ("/control-server/who-reads-late-gets-every-link", test_late_reader);

@@ -44,7 +44,7 @@ run (const char *const *argv, Seen *seen)
   g_assert_nonnull (spawn);
   sonde_spawn_watch (spawn, &handler, seen);
   g_assert_false (sonde_spawn_is_running (spawn));
-  sonde_spawn_release (spawn, -1, NULL, FALSE);
+  sonde_spawn_release (spawn, -1, NULL, NULL, FALSE);
   while (!seen->has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_false (sonde_spawn_is_running (spawn));
@@ -54,13 +54,14 @@ run (const char *const *argv, Seen *seen)
 static char *
 tell_environment (const char *preload, int control_fd)
 {
-  const char *const argv[]
-      = { "sh", "-c",
-          "echo $SONDE_CONTROL_FD $SYSPROF_CONTROL_FD; "
-          "test -z \"$SONDE_RENDEZVOUS\" || echo $SONDE_CONTROL_INODE $SONDE_RENDEZVOUS; "
-          "test -z \"$SONDE_CONTROL_FD\" || readlink /proc/self/fd/$SONDE_CONTROL_FD; "
-          "echo $LD_PRELOAD >&2",
-          NULL };
+  const char *const argv[] = {
+    "sh", "-c",
+    "echo $SONDE_CONTROL_FD $SYSPROF_CONTROL_FD; "
+    "test -z \"$SONDE_RENDEZVOUS\" || echo $SONDE_CONTROL_INODE $SONDE_RENDEZVOUS $SONDE_BEACON; "
+    "test -z \"$SONDE_CONTROL_FD\" || readlink /proc/self/fd/$SONDE_CONTROL_FD; "
+    "echo $LD_PRELOAD >&2",
+    NULL
+  };
   g_autoptr (SondeSpawn) spawn = NULL;
   g_autofree char *file = NULL;
   int out = g_file_open_tmp (NULL, &file, NULL);
@@ -74,7 +75,8 @@ tell_environment (const char *preload, int control_fd)
   dup2 (saved[0], 1);
   dup2 (saved[1], 2);
   sonde_spawn_watch (spawn, &handler, &seen);
-  sonde_spawn_release (spawn, control_fd, control_fd >= 0 ? "@somewhere:1" : NULL, FALSE);
+  sonde_spawn_release (spawn, control_fd, control_fd >= 0 ? "@somewhere:1" : NULL,
+                       control_fd >= 0 ? "/some/beacon" : NULL, FALSE);
   while (!seen.has_exited)
     g_main_context_iteration (NULL, TRUE);
   g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
@@ -99,7 +101,7 @@ a_command_is_told_of_its_control_socket (void)
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), ==, 0);
   g_assert_cmpint (fstat (fds[0], &st), ==, 0);
   with = tell_environment ("libc.so.6", fds[0]);
-  expected = g_strdup_printf ("\n%lu @somewhere:1\nsocket:[%lu]\nlibc.so.6\n",
+  expected = g_strdup_printf ("\n%lu @somewhere:1 /some/beacon\nsocket:[%lu]\nlibc.so.6\n",
                               (unsigned long) st.st_ino, (unsigned long) st.st_ino);
   g_assert_true (g_str_has_suffix (with, expected));
   close (fds[0]);
@@ -173,7 +175,7 @@ runs_in_the_form_that_the_word_says (void)
       Seen seen = { 0 };
 
       sonde_spawn_watch (spawn, &handler, &seen);
-      sonde_spawn_release (spawn, -1, "@somewhere:1", is_named);
+      sonde_spawn_release (spawn, -1, "@somewhere:1", NULL, is_named);
       while (!seen.has_exited)
         g_main_context_iteration (NULL, TRUE);
       g_assert_cmpint (WEXITSTATUS (seen.wait_status), ==, 3 + is_named);

@@ -68,6 +68,8 @@ struct SondeHeapBook
   Waiting *scratch; /* for as many */
   guint n_waiting;
   guint n_room;
+  gint64 newest_ns;  /* that any has which waits, or more, if one does */
+  gboolean is_mixed; /* their times are not in order */
   SondeHeapLog *log; /* NULL: there are sums */
   SondeHeapSums *sums;
   GArray *newest;         /* uint64_t: of each thread, the address of its newest block; of sums */
@@ -196,20 +198,18 @@ newest_of (SondeHeapBook *self, guint32 thread)
 }
 
 static guint32
-ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t tid)
+find_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t tid)
 {
   SondeNumberSlot slot = { .key = (uint64_t) process->serial << 32 | (uint32_t) tid };
   SondeHeapLogThread thread = { process->pid, tid };
   const SondeNumberSlot *known;
   guint32 number;
 
-  if (slot.key == self->last_key)
-    return self->last_thread;
   known = sonde_number_table_find (&self->numbers, slot.key);
   if (known != NULL)
     number = (guint32) (known->number - 1);
   else if (self->numbers.n_used >= SONDE_HEAP_BOOK_MAX_THREADS && tid != process->pid)
-    return ensure_thread (self, process, process->pid);
+    return find_thread (self, process, process->pid);
   else
     {
       if (self->unused->len > 0)
@@ -235,6 +235,15 @@ ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t
   self->last_key = slot.key;
   self->last_thread = number;
   return number;
+}
+
+static inline guint32
+ensure_thread (SondeHeapBook *self, const SondeHeapBookProcess *process, int32_t tid)
+{
+  uint64_t key = (uint64_t) process->serial << 32 | (uint32_t) tid;
+
+  return __builtin_expect (key == self->last_key, true) ? self->last_thread
+                                                        : find_thread (self, process, tid);
 }
 
 /* Their numbers may be another's. */
@@ -397,6 +406,15 @@ apply (SondeHeapBook *self, const Waiting *event)
       add_up (self, event);
       return;
     }
+  /* What nearly all blocks come upon: nothing, in a page that is known. */
+  if (event->size_bytes > 0 && process->older == NULL
+      && sonde_live_blocks_put_new (&process->blocks, event->address, event->size_bytes,
+                                    sonde_heap_log_next_number (self->log)))
+    {
+      sonde_heap_log_add_block (self->log, event->thread, event->time_ns, event->node,
+                                event->size_bytes, 0);
+      return;
+    }
   known = take_block (process, event->address);
   if (event->size_bytes > 0)
     {
@@ -421,6 +439,9 @@ sort (SondeHeapBook *self)
 {
   Waiting *waiting = self->waiting;
 
+  if (!self->is_mixed)
+    return;
+  self->is_mixed = FALSE;
   if (sonde_time_order (waiting, self->scratch, self->n_waiting, sizeof *waiting) == waiting)
     return;
   self->waiting = self->scratch;
@@ -435,11 +456,15 @@ grow (SondeHeapBook *self)
   self->scratch = g_renew (Waiting, self->scratch, self->n_room);
 }
 
-static void
+static inline void
 wait_for_turn (SondeHeapBook *self, const Waiting *event)
 {
   if (self->n_waiting == self->n_room)
     grow (self);
+  if (self->n_waiting == 0 || event->time_ns >= self->newest_ns)
+    self->newest_ns = event->time_ns;
+  else
+    self->is_mixed = TRUE;
   self->waiting[self->n_waiting++] = *event;
   /* More than all rings may have at a time: some reader holds the others up. */
   if (self->n_waiting >= SONDE_HEAP_BOOK_MAX_WAITING)

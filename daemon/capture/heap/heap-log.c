@@ -40,6 +40,14 @@ typedef struct
 static_assert (SONDE_HEAP_LOG_MAX_SIZES < 1u << 21 && SONDE_STACK_TREE_MAX_DEPTH < 1u << 11,
                "a slot has room for each");
 
+/* What a stack asked for last, as most ask for the same again and again. */
+typedef struct
+{
+  uint64_t size_bytes;
+  uint32_t number; /* + 1; 0: nothing */
+  uint32_t depth;
+} LastSize;
+
 struct SondeHeapLog
 {
   const SondeStackTree *tree;
@@ -57,6 +65,7 @@ struct SondeHeapLog
   guint n_pcs;
   guint n_threads;
   SondeTable sizes;
+  GArray *last_sizes; /* LastSize, of nodes */
   uint64_t last_pc;
   guint last_node; /* of the last size */
 
@@ -117,6 +126,7 @@ sonde_heap_log_new (const SondeStackTree *tree,
   self->pc_numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
   self->thread_numbers = g_array_new (FALSE, TRUE, sizeof (guint32));
   self->sizes.seed = sonde_hash_seed ();
+  self->last_sizes = g_array_new (FALSE, TRUE, sizeof (LastSize));
   self->segment.version = SONDE_HEAP_LOG_VERSION;
   self->segment.tick_ns = tick_ns;
   return self;
@@ -135,6 +145,7 @@ sonde_heap_log_free (SondeHeapLog *self)
   g_array_unref (self->pc_numbers);
   g_array_unref (self->thread_numbers);
   sonde_table_clear (&self->sizes);
+  g_array_unref (self->last_sizes);
   g_free (self);
 }
 
@@ -229,9 +240,18 @@ static guint
 tell_size (SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
 {
   SizeSlot slot = { size_bytes, node, 0, 0 };
-  const SizeSlot *known
-      = sonde_table_find (&size_slots, &self->sizes, hash_size (&slot, self->sizes.seed), &slot);
+  const SizeSlot *known;
+  LastSize *last;
 
+  if (node >= self->last_sizes->len)
+    g_array_set_size (self->last_sizes, node + 1);
+  last = &g_array_index (self->last_sizes, LastSize, node);
+  if (last->size_bytes == size_bytes && last->number != 0)
+    {
+      self->n_frames += last->depth;
+      return last->number - 1;
+    }
+  known = sonde_table_find (&size_slots, &self->sizes, hash_size (&slot, self->sizes.seed), &slot);
   if (known == NULL)
     {
       guint number = tell_node (self, node);
@@ -244,6 +264,7 @@ tell_size (SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
       sonde_table_add (&size_slots, &self->sizes, &slot);
       known = &slot;
     }
+  *last = (LastSize){ size_bytes, known->number, known->depth };
   self->n_frames += known->depth;
   return known->number - 1;
 }
@@ -364,6 +385,7 @@ sonde_heap_log_restart (SondeHeapLog *self)
   g_array_set_size (self->thread_numbers, 0);
   self->n_nodes = self->n_pcs = self->n_threads = 0;
   sonde_table_clear (&self->sizes);
+  g_array_set_size (self->last_sizes, 0);
 }
 
 gint64
@@ -421,10 +443,19 @@ void
 sonde_heap_log_expect_block (const SondeHeapLog *self, uint32_t node, uint64_t size_bytes)
 {
   const SizeSlot key = { size_bytes, node, 0, 0 };
+  const LastSize *last = NULL;
 
-  if (self->sizes.n_slots > MANY_SIZES)
+  if (node < self->last_sizes->len)
+    last = &g_array_index (self->last_sizes, LastSize, node);
+  if (self->sizes.n_slots > MANY_SIZES && (last == NULL || last->size_bytes != size_bytes))
     __builtin_prefetch (
         sonde_table_slot (&size_slots, &self->sizes, hash_size (&key, self->sizes.seed)));
+}
+
+uint64_t
+sonde_heap_log_next_number (const SondeHeapLog *self)
+{
+  return self->n_blocks + 1;
 }
 
 uint64_t

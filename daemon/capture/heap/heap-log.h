@@ -38,6 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeHeapLog, sonde_heap_log_free)
 
 /* A block of these comes soon: makes the processor fetch what is known of them. */
 void sonde_heap_log_expect_block (const SondeHeapLog *self, uint32_t node, uint64_t size_bytes);
+/* Of the next block that replaces none. */
+uint64_t sonde_heap_log_next_number (const SondeHeapLog *self);
 /* @replaced: the number of a block that nobody freed, and that this one has the address of, which
  * it keeps; 0: none. Returns: the block's number, from 1 */
 uint64_t sonde_heap_log_add_block (SondeHeapLog *self,

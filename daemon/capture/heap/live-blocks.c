@@ -98,21 +98,29 @@ sonde_live_blocks_clear (SondeLiveBlocks *self)
   self->n_blocks = 0;
 }
 
+static PageSlot *__attribute__ ((noinline)) look_up_page (SondeLiveBlocks *self, uint64_t number)
+{
+  PageSlot *slots = self->pages.slots;
+  PageSlot *slot
+      = sonde_table_find (&pages, &self->pages, sonde_hash (self->pages.seed, number), &number);
+
+  if (slot != NULL)
+    self->recent[number % SONDE_LIVE_BLOCKS_N_RECENT] = (guint32) (slot - slots);
+  return slot;
+}
+
 /* Until a page is added or removed. Where it was before, another one may be now, or none. */
-static PageSlot *
+static inline PageSlot *
 find_page (SondeLiveBlocks *self, uint64_t number)
 {
-  guint32 *recent = &self->recent[number % SONDE_LIVE_BLOCKS_N_RECENT];
+  guint32 recent = self->recent[number % SONDE_LIVE_BLOCKS_N_RECENT];
   PageSlot *slots = self->pages.slots;
-  PageSlot *slot;
 
-  if (*recent < self->pages.n_slots && slots[*recent].number == number
-      && slots[*recent].places != NULL)
-    return &slots[*recent];
-  slot = sonde_table_find (&pages, &self->pages, sonde_hash (self->pages.seed, number), &number);
-  if (slot != NULL)
-    *recent = (guint32) (slot - slots);
-  return slot;
+  if (__builtin_expect (recent < self->pages.n_slots && slots[recent].number == number
+                            && slots[recent].places != NULL,
+                        true))
+    return &slots[recent];
+  return look_up_page (self, number);
 }
 
 static uint64_t *
@@ -271,6 +279,25 @@ sonde_live_blocks_put (SondeLiveBlocks *self, uint64_t address, uint64_t size_by
   sonde_table_add (&others, &self->others, &slot);
   ++*n_others_near (self, address);
   self->budget->used_bytes += table_bytes (self) - before_bytes;
+  self->n_blocks++;
+  return TRUE;
+}
+
+gboolean
+sonde_live_blocks_put_new (SondeLiveBlocks *self,
+                           uint64_t address,
+                           uint64_t size_bytes,
+                           uint64_t value)
+{
+  PageSlot *page = has_place (address) && size_bytes < PAGE_BYTES
+                       ? find_page (self, address >> PAGE_BITS)
+                       : NULL;
+  uint64_t *place = page != NULL ? place_of (page, address) : NULL;
+
+  if (place == NULL || *place != 0 || *n_others_near (self, address) != 0)
+    return FALSE;
+  *place = value << OFFSET_BITS | offset_of (address);
+  page->n_used++;
   self->n_blocks++;
   return TRUE;
 }

@@ -59,6 +59,12 @@ gboolean sonde_live_blocks_put (SondeLiveBlocks *self,
                                 uint64_t address,
                                 uint64_t size_bytes,
                                 uint64_t value);
+/* The same in one step, where there is a place for it and nothing else may be there. FALSE: nothing
+ * was done, and it is to be taken away and put. */
+gboolean sonde_live_blocks_put_new (SondeLiveBlocks *self,
+                                    uint64_t address,
+                                    uint64_t size_bytes,
+                                    uint64_t value);
 
 typedef void (*SondeLiveBlockFunc) (uint64_t value, gpointer user_data);
 /* Tells all of them, in no order; @func changes nothing here. */

@@ -11,9 +11,11 @@
 #include "base/fd.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/socket.h"
+#include "daemon/capture/program/uid-shares.h"
 
-#define MESSAGES_A_TURN 16                /* of a peer; then others get their turn */
-#define MAX_MESSAGE     256               /* bytes; a longer one is none of ours */
+#define MESSAGES_A_TURN 16  /* of a peer; then others get their turn */
+#define MAX_MESSAGE     256 /* bytes; a longer one is none of ours */
+#define NOBODY          ((uid_t) -1)
 #define MAX_OWED        SONDE_LIMIT_RINGS /* links that programs of a control socket wait for */
 
 typedef struct
@@ -22,6 +24,7 @@ typedef struct
   guint64 id;
   int fd;
   gboolean is_link;
+  uid_t uid;           /* of a link: whose it is */
   gboolean is_refused; /* gets no answer any more */
   guint n_owed;        /* links that were asked for while there was no room for answers */
   guint source;
@@ -35,7 +38,7 @@ struct SondeControlServer
   gpointer user_data;
   GHashTable *peers; /* Peer, of themselves */
   guint64 last_id;
-  guint n_links;
+  SondeUidShares links;
   guint n_turned_away; /* programs that came when there were too many */
 };
 
@@ -50,6 +53,7 @@ typedef struct
   };
   gssize size_bytes; /* 0: the end, or nothing; negative: an errno */
   pid_t pid;         /* who sent it; 0 if the kernel does not say */
+  uid_t uid;         /* of that one; else of nobody */
 } Message;
 
 static void
@@ -65,6 +69,7 @@ peer_free (gpointer data)
 
 SondeControlServer *
 sonde_control_server_new (const SondeControlTerms *terms,
+                          gboolean is_divided,
                           const SondeControlServerHandler *handler,
                           gpointer user_data)
 {
@@ -74,6 +79,7 @@ sonde_control_server_new (const SondeControlTerms *terms,
   self->handler = *handler;
   self->user_data = user_data;
   self->peers = g_hash_table_new_full (NULL, NULL, peer_free, NULL);
+  sonde_uid_shares_init (&self->links, is_divided);
 
   return self;
 }
@@ -85,14 +91,15 @@ sonde_control_server_free (SondeControlServer *self)
     return;
 
   g_hash_table_unref (self->peers);
+  sonde_uid_shares_clear (&self->links);
   g_free (self);
 }
 
 /* --- messages --- */
 
-/* Credentials come first, and leave no room for descriptors. */
+/* Credentials come first, and leave no room for descriptors. @flags: beside what is needed */
 static void
-receive (const Peer *peer, Message *message)
+receive (int fd, Message *message, int flags)
 {
   union
   {
@@ -106,7 +113,8 @@ receive (const Peer *peer, Message *message)
   const struct cmsghdr *first;
 
   message->pid = 0;
-  message->size_bytes = recvmsg (peer->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  message->uid = NOBODY;
+  message->size_bytes = recvmsg (fd, &header, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (message->size_bytes < 0)
     {
       message->size_bytes = -errno;
@@ -120,6 +128,7 @@ receive (const Peer *peer, Message *message)
 
       memcpy (&credentials, CMSG_DATA (first), sizeof credentials);
       message->pid = credentials.pid;
+      message->uid = credentials.uid;
     }
   if ((header.msg_flags & MSG_TRUNC) != 0)
     message->size_bytes = sizeof message->bytes;
@@ -151,14 +160,23 @@ is_message (const Message *message, guint32 type, gsize size_bytes)
 
 static gboolean on_readable (gint fd, GIOCondition condition, gpointer user_data);
 
-void
-sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link)
+static gboolean
+has_link (const SondeControlServer *self, uid_t uid)
+{
+  const SondeUidAmount max = { .n = SONDE_LIMIT_RINGS };
+
+  return sonde_uid_shares_has_room (&self->links, uid, &max, 0);
+}
+
+static void
+add_peer (SondeControlServer *self, int fd, gboolean is_link, uid_t uid, pid_t pid)
 {
   Peer *peer;
 
-  if (is_link && self->n_links >= SONDE_LIMIT_RINGS)
+  if (is_link && !has_link (self, uid))
     {
       close (fd);
+      self->handler.link_refused (pid, self->user_data);
       self->n_turned_away++;
       /* Told at each power of two: there may be a thousand a second. */
       if ((self->n_turned_away & (self->n_turned_away - 1)) == 0)
@@ -175,10 +193,21 @@ sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link)
   peer->id = ++self->last_id;
   peer->fd = fd;
   peer->is_link = is_link;
+  peer->uid = uid;
   peer->source = g_unix_fd_add (fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, peer);
   g_hash_table_add (self->peers, peer);
   if (is_link)
-    self->n_links++;
+    sonde_uid_shares_take (&self->links, uid, 0);
+}
+
+void
+sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link)
+{
+  Message message = { .uid = NOBODY };
+
+  if (is_link)
+    receive (fd, &message, MSG_PEEK);
+  add_peer (self, fd, is_link, message.uid, message.pid);
 }
 
 /* @is_gone: nobody has the other end; else it gets an end of file. FALSE, for those who watch it.
@@ -194,7 +223,7 @@ end_peer (Peer *peer, gboolean is_gone)
   if (!is_gone)
     shutdown (peer->fd, SHUT_RDWR);
   if (is_link)
-    self->n_links--;
+    sonde_uid_shares_give_back (&self->links, peer->uid, 0);
   g_hash_table_remove (self->peers, peer);
   if (is_gone || is_link)
     self->handler.gone (id, self->user_data);
@@ -223,7 +252,8 @@ answer_sysprof (Peer *peer, const Message *message)
   SondeRingWanted wanted = { .kind = SONDE_RING_SYSPROF,
                              .producer = SONDE_PRODUCER_APPLICATION,
                              .peer = peer->id,
-                             .pid = message->pid };
+                             .pid = message->pid,
+                             .uid = message->uid };
   guint number = 0;
   sonde_autofd int fd = self->handler.wanted (&wanted, &number, self->user_data);
 
@@ -235,10 +265,11 @@ answer_sysprof (Peer *peer, const Message *message)
   return refuse_peer (peer, DEAF);
 }
 
-/* An answer without a descriptor says that there can be no more links. @pid: who asked last; 0: not
- * known. Returns: 0; -EAGAIN there is no room for it now; or another negative errno */
+/* An answer without a descriptor says that there can be no more links. @pid, @uid: who asked last;
+ * 0, NOBODY: not known. Returns: 0; -EAGAIN there is no room for it now; or another negative errno
+ */
 static int
-send_link (Peer *peer, pid_t pid)
+send_link (Peer *peer, pid_t pid, uid_t uid)
 {
   static const SondeControlHeader answer
       = { SONDE_CONTROL_MAGIC, SONDE_CONTROL_VERSION, SONDE_CONTROL_LINK };
@@ -248,12 +279,12 @@ send_link (Peer *peer, pid_t pid)
   int fds[2];
   int r;
 
-  if (peer->server->n_links < SONDE_LIMIT_RINGS && sonde_socketpair (SOCK_SEQPACKET, fds, NULL))
+  if (has_link (peer->server, uid) && sonde_socketpair (SOCK_SEQPACKET, fds, NULL))
     {
       ours = fds[0];
       theirs = fds[1];
       if (setsockopt (ours, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0)
-        sonde_control_server_add (peer->server, sonde_steal_fd (&ours), TRUE);
+        add_peer (peer->server, sonde_steal_fd (&ours), TRUE, uid, pid);
       else
         sonde_clear_fd (&theirs);
     }
@@ -272,7 +303,7 @@ on_room (gint fd, GIOCondition condition, gpointer user_data)
 
   for (guint i = 0; i < MESSAGES_A_TURN && peer->n_owed > 0 && r == 0; i++)
     {
-      r = send_link (peer, 0);
+      r = send_link (peer, 0, NOBODY);
       peer->n_owed -= r == 0;
     }
   if (peer->n_owed > 0 && (r == 0 || r == -EAGAIN))
@@ -287,7 +318,7 @@ on_room (gint fd, GIOCondition condition, gpointer user_data)
 static gboolean
 answer_link_request (Peer *peer, const Message *message)
 {
-  int r = peer->n_owed == 0 ? send_link (peer, message->pid) : -EAGAIN;
+  int r = peer->n_owed == 0 ? send_link (peer, message->pid, message->uid) : -EAGAIN;
 
   if (r == 0)
     return TRUE;
@@ -305,7 +336,8 @@ static gboolean
 answer_ring_request (Peer *peer, const Message *message)
 {
   SondeControlServer *self = peer->server;
-  SondeRingWanted wanted = { .kind = SONDE_RING_NATIVE, .peer = peer->id, .pid = message->pid };
+  SondeRingWanted wanted
+      = { .kind = SONDE_RING_NATIVE, .peer = peer->id, .pid = message->pid, .uid = message->uid };
   SondeControlRingAnswer answer = { .header = message->header };
   guint number = 0;
   sonde_autofd int fd = -1;
@@ -380,7 +412,7 @@ on_readable (gint fd, GIOCondition condition, gpointer user_data)
 
   for (guint i = 0; i < MESSAGES_A_TURN; i++)
     {
-      receive (peer, &message);
+      receive (peer->fd, &message, 0);
       if (message.size_bytes == -EAGAIN || message.size_bytes == -EINTR)
         return G_SOURCE_CONTINUE;
       if (message.size_bytes == -ECONNRESET)

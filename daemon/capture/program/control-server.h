@@ -28,6 +28,7 @@ typedef struct
   gboolean is_shared; /* by the threads of the process */
   guint64 peer;       /* unique in the session */
   pid_t pid;          /* by the kernel */
+  uid_t uid;          /* so, too */
 } SondeRingWanted;
 
 typedef struct
@@ -57,7 +58,9 @@ typedef struct
   guint64 memory_interval_bytes;
 } SondeControlTerms;
 
+/* @is_divided: programs may be of several users, who share the links: see uid-shares.h */
 SondeControlServer *sonde_control_server_new (const SondeControlTerms *terms,
+                                              gboolean is_divided,
                                               const SondeControlServerHandler *handler,
                                               gpointer user_data);
 /* Closes all sockets; nothing is called. Accepts NULL. */
@@ -65,5 +68,6 @@ void sonde_control_server_free (SondeControlServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlServer, sonde_control_server_free)
 
 /* @fd: (transfer full): a SOCK_SEQPACKET socket with SO_PASSCRED; @is_link: one that a process has
- * alone. Of links there are at most SONDE_LIMIT_RINGS; one more is closed, and that is told. */
+ * alone. Of links there are at most SONDE_LIMIT_RINGS; one more is closed, and that is told. Whose
+ * it is says a message that lies there already. */
 void sonde_control_server_add (SondeControlServer *self, int fd, gboolean is_link);

@@ -185,7 +185,7 @@ tell_short (SondeFrameAdopter *self,
 
   if (taken->stack > 0)
     {
-      uint64_t seed = sonde_hash (inferior->stack_seed, sonde_heap_book_seed (book));
+      uint64_t seed = inferior->stack_seed + sonde_heap_book_seed (book);
       uint32_t *note = sonde_ring_reader_note (reader, seed);
 
       if (*note == 0)

@@ -40,6 +40,7 @@ typedef struct
 {
   SondeInferiorParts *parts;
   int32_t pid;
+  uid_t uid; /* who asked last */
   guint64 peer;
   gint64 since_ns; /* this program */
   gint64 gone_ns;  /* 0: its peer is there */

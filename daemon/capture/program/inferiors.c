@@ -9,6 +9,7 @@
 #include "daemon/capture/program/control-server.h"
 #include "daemon/capture/program/frame-adopter.h"
 #include "daemon/capture/program/heap-writer.h"
+#include "daemon/capture/program/uid-shares.h"
 #include "shared-ring/ring-memory.h"
 #include "shared-ring/ring-reader.h"
 #include "shared-ring/ring-schedule.h"
@@ -62,6 +63,7 @@ struct ProgramRing
   const char *what;
   gint64 made_ns;
   gboolean is_shared;    /* by the threads of its process */
+  uid_t uid;             /* of the program */
   gsize stack_bytes;     /* for stacks that it defines; 0: it has none */
   gint64 dead_us;        /* gets nothing more since then; 0: it may */
   gint64 taken_ns;       /* up to which time all of it was taken */
@@ -95,8 +97,8 @@ struct SondeInferiors
   GPtrArray *rings; /* ProgramRing, the oldest first */
   guint first;      /* of the next turn, an index of that */
   guint n_made;
-  gsize memory_bytes;
-  gsize stack_bytes; /* of all rings */
+  SondeUidShares shares; /* of rings and their memory */
+  gsize stack_bytes;     /* of all rings */
   guint32 wait_us;
   gboolean is_paused;
   gboolean is_ending;
@@ -434,11 +436,11 @@ close_ring (SondeInferiors *self, guint index, gboolean is_told)
     }
   if (ring->before != NULL)
     ring->before->next = NULL;
-  self->memory_bytes -= sonde_ring_reader_size (ring->reader);
+  sonde_uid_shares_give_back (&self->shares, ring->uid, sonde_ring_reader_size (ring->reader));
   self->stack_bytes -= ring->stack_bytes;
   g_ptr_array_remove_index (self->rings, index);
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
-  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->shares.all.bytes;
 }
 
 /* --- turns of rings --- */
@@ -720,11 +722,12 @@ link_refused (pid_t pid, gpointer user_data)
 
 /* A large one while there is much room, so that many find some. */
 static guint32
-fit_ring (const SondeInferiors *self, guint32 wished_bytes)
+fit_ring (const SondeInferiors *self, uid_t uid, guint32 wished_bytes)
 {
-  gsize part_bytes = (SONDE_LIMIT_RING_MEMORY_BYTES - self->memory_bytes) / SONDE_LIMIT_RING_PARTS;
+  gsize room_bytes = sonde_uid_shares_room (&self->shares, uid, SONDE_LIMIT_RING_MEMORY_BYTES);
+  gsize part_bytes = room_bytes / SONDE_LIMIT_RING_PARTS;
 
-  if (self->memory_bytes + wished_bytes <= SONDE_LIMIT_RING_AMPLE_BYTES)
+  if (self->shares.all.bytes + wished_bytes <= SONDE_LIMIT_RING_AMPLE_BYTES)
     return wished_bytes;
   while (wished_bytes > SONDE_RING_MIN_BYTES && wished_bytes > part_bytes)
     wished_bytes /= 2;
@@ -738,6 +741,7 @@ may_have_ring (const SondeInferiors *self, const SondeRingWanted *wanted, gsize 
 {
   gboolean is_alone = wanted->is_shared || wanted->kind == SONDE_RING_SYSPROF;
   guint percent = is_alone ? 100 : SONDE_LIMIT_OWN_RINGS_PERCENT;
+  SondeUidAmount max;
   guint n_alike = 0;
 
   for (guint i = 0; i < self->rings->len && is_alone; i++)
@@ -749,10 +753,10 @@ may_have_ring (const SondeInferiors *self, const SondeRingWanted *wanted, gsize 
     }
   if (n_alike > 0)
     percent = wanted->is_shared ? SONDE_LIMIT_MORE_RINGS_PERCENT : SONDE_LIMIT_OWN_RINGS_PERCENT;
+  max = (SondeUidAmount){ SONDE_LIMIT_RINGS * percent / 100,
+                          (gsize) SONDE_LIMIT_RING_MEMORY_BYTES * percent / 100 };
   return (!wanted->is_shared || n_alike < SONDE_LIMIT_SHARED_RINGS)
-         && self->rings->len < (guint) SONDE_LIMIT_RINGS * percent / 100
-         && self->memory_bytes + size_bytes
-                <= (gsize) SONDE_LIMIT_RING_MEMORY_BYTES * percent / 100;
+         && sonde_uid_shares_has_room (&self->shares, wanted->uid, &max, size_bytes);
 }
 
 /* What the producer may send beside allocations. Returns: FALSE: the session wants none of it */
@@ -821,10 +825,10 @@ make_ring (SondeInferiors *self,
       ring->inferior->n_shared++;
       ring->inferior->n_lacking = 0;
     }
-  self->memory_bytes += options->size_bytes;
+  sonde_uid_shares_take (&self->shares, ring->uid, options->size_bytes);
   self->stack_bytes += ring->stack_bytes;
   self->tally->values[SONDE_STATISTIC_SHARED_RINGS] = self->rings->len;
-  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->memory_bytes;
+  self->tally->values[SONDE_STATISTIC_SHARED_RING_BYTES] = self->shares.all.bytes;
   wake (self);
 
   return fd;
@@ -848,17 +852,23 @@ find_growing (const SondeInferiors *self, const SondeRingWanted *wanted)
 }
 
 /* How large it may become: of the memory that goes to who asks first (SONDE_LIMIT_RING_AMPLE_BYTES)
- * each process with rings has an equal part. 0: it stays as it is */
+ * each user has an equal part, where there may be several, and of that each process with rings. 0:
+ * it stays as it is */
 static gsize
 grown_size (const SondeInferiors *self, const ProgramRing *growing, gsize wished_bytes)
 {
   gsize before_bytes = sonde_ring_reader_size (growing->reader);
+  guint n_uids = self->shares.is_divided ? sonde_uid_shares_n_uids (&self->shares) : 1;
   gsize own_bytes = 0;
   guint n_processes = 0;
   gsize part_bytes;
 
   for (guint i = 0; i < self->inferiors->len; i++)
-    n_processes += ((const SondeInferior *) g_ptr_array_index (self->inferiors, i))->n_rings > 0;
+    {
+      const SondeInferior *inferior = g_ptr_array_index (self->inferiors, i);
+
+      n_processes += inferior->n_rings > 0 && (n_uids == 1 || inferior->uid == growing->uid);
+    }
   for (guint i = 0; i < self->rings->len; i++)
     {
       const ProgramRing *ring = g_ptr_array_index (self->rings, i);
@@ -866,10 +876,10 @@ grown_size (const SondeInferiors *self, const ProgramRing *growing, gsize wished
       if (ring->inferior->pid == growing->inferior->pid)
         own_bytes += sonde_ring_reader_size (ring->reader);
     }
-  part_bytes = SONDE_LIMIT_RING_AMPLE_BYTES / MAX (n_processes, 1);
+  part_bytes = SONDE_LIMIT_RING_AMPLE_BYTES / n_uids / MAX (n_processes, 1);
   while (wished_bytes > before_bytes
          && (own_bytes + wished_bytes > part_bytes
-             || self->memory_bytes + wished_bytes > SONDE_LIMIT_RING_AMPLE_BYTES
+             || self->shares.all.bytes + wished_bytes > SONDE_LIMIT_RING_AMPLE_BYTES
              || (growing->stack_bytes > 0 && !has_stack_memory (self, wished_bytes))))
     wished_bytes /= 2;
   return wished_bytes > before_bytes ? wished_bytes : 0;
@@ -903,6 +913,7 @@ larger_ring_wanted (SondeInferiors *self, const SondeRingWanted *wanted, guint *
   made.inferior = growing->inferior;
   made.producer = growing->producer;
   made.is_shared = growing->is_shared;
+  made.uid = growing->uid;
   if (growing->stack_bytes > 0)
     options.features |= SONDE_RING_COMPACT_HEAP;
   find_rights (self, made.producer, &made.what, &rights);
@@ -933,7 +944,8 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
   SondeRingRights rights = { .pid = wanted->pid };
   ProgramRing made = { .request = wanted->request,
                        .producer = wanted->producer,
-                       .is_shared = wanted->is_shared };
+                       .is_shared = wanted->is_shared,
+                       .uid = wanted->uid };
   SondeInferior *inferior;
   int fd;
 
@@ -954,10 +966,11 @@ ring_wanted (const SondeRingWanted *wanted, guint *number, gpointer user_data)
     return -EOPNOTSUPP;
 
   inferior = ensure_inferior (self, wanted->pid, wanted->peer);
+  inferior->uid = wanted->uid;
   if (options.size_bytes < SONDE_RING_MIN_BYTES || options.size_bytes > SONDE_RING_MAX_BYTES
       || (options.size_bytes & (options.size_bytes - 1)) != 0)
     return -EINVAL;
-  options.size_bytes = fit_ring (self, options.size_bytes);
+  options.size_bytes = fit_ring (self, wanted->uid, options.size_bytes);
   if (!may_have_ring (self, wanted, options.size_bytes))
     return refuse (wanted, inferior, -EDQUOT);
 
@@ -1046,8 +1059,11 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   const SondeControlTerms terms = { .memory_mode = setup->asked.memory,
                                     .max_depth = setup->asked.max_depth,
                                     .memory_interval_bytes = setup->asked.memory_interval_bytes };
+  gboolean is_divided
+      = setup->asked.scope != SONDE_SCOPE_TARGETS && setup->asked.scope != SONDE_SCOPE_LAUNCH;
   SondeInferiors *self = g_new0 (SondeInferiors, 1);
 
+  sonde_uid_shares_init (&self->shares, is_divided);
   self->memory = setup->asked.memory;
   self->start_ns = setup->start_ns;
   self->parts.recorder = parts->recorder;
@@ -1073,7 +1089,7 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   g_source_set_static_name (self->turn, "inferior rings");
   g_source_set_callback (self->turn, on_turn, self, NULL);
   g_source_attach (self->turn, g_main_context_get_thread_default ());
-  self->server = sonde_control_server_new (&terms, &handler, self);
+  self->server = sonde_control_server_new (&terms, is_divided, &handler, self);
 
   return self;
 }
@@ -1088,6 +1104,7 @@ sonde_inferiors_free (SondeInferiors *self)
   g_source_destroy (self->turn);
   g_source_unref (self->turn);
   g_ptr_array_unref (self->rings);
+  sonde_uid_shares_clear (&self->shares);
   sonde_frame_adopter_free (self->adopter);
   sonde_call_tries_free (self->tries);
   g_ptr_array_unref (self->inferiors);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,6 +22,7 @@
 struct SondeBeaconPage
 {
   SondeBeacon *page;
+  int fd;                   /* of a private one, which is locked; else -1 */
   guint64 reasons[N_CALLS]; /* of each call, together; 0: nobody is wanted, or it is not known */
 };
 
@@ -45,7 +47,7 @@ check_file (int fd, GError **error)
 }
 
 SondeBeaconPage *
-sonde_beacon_page_open (const char *path, const char *address, GError **error)
+sonde_beacon_page_open (const char *path, const char *address, gboolean is_private, GError **error)
 {
   sonde_autofd int fd = open (path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   SondeBeaconPage *self;
@@ -64,6 +66,11 @@ sonde_beacon_page_open (const char *path, const char *address, GError **error)
                            "The address of the rendezvous is too long for the beacon");
       return NULL;
     }
+  if (is_private && flock (fd, LOCK_EX | LOCK_NB) < 0)
+    {
+      sonde_error_set_errno (error, errno, "Another session has the beacon");
+      return NULL;
+    }
   page = mmap (NULL, SONDE_BEACON_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED)
     {
@@ -72,6 +79,7 @@ sonde_beacon_page_open (const char *path, const char *address, GError **error)
     }
   self = g_new0 (SondeBeaconPage, 1);
   self->page = page;
+  self->fd = is_private ? sonde_steal_fd (&fd) : -1;
   memset (page->address, 0, sizeof page->address);
   memcpy (page->address, address, strlen (address));
   page->version = SONDE_BEACON_VERSION;
@@ -85,6 +93,7 @@ sonde_beacon_page_free (SondeBeaconPage *self)
   if (self == NULL)
     return;
   munmap (self->page, SONDE_BEACON_BYTES);
+  sonde_clear_fd (&self->fd);
   g_free (self);
 }
 

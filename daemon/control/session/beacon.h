@@ -26,12 +26,14 @@ typedef struct
 /**
  * sonde_beacon_page_open:
  * @address: where programs are to come: "@NAME" of an abstract socket, else a path
+ * @is_private: another sonded may have the same page, and then keeps it
  *
  * Goes on with the generation of the sonded before, and what that wanted.
  *
- * Errors: SONDE_ERROR_FAILED: there is no such file, it is none, or it cannot be written
+ * Errors: SONDE_ERROR_FAILED: there is no such file, it is none, it cannot be written, or is kept
  */
-SondeBeaconPage *sonde_beacon_page_open (const char *path, const char *address, GError **error);
+SondeBeaconPage *
+sonde_beacon_page_open (const char *path, const char *address, gboolean is_private, GError **error);
 /* What is wanted stays so. */
 void sonde_beacon_page_free (SondeBeaconPage *self);
 

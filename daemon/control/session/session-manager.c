@@ -148,6 +148,7 @@ struct SondeSessionManager
   SondeUidRate *additions;
   SondeRendezvous *rendezvous; /* NULL: programs have what they inherit alone */
   SondeBeaconPage *beacon;     /* NULL: those that run already are not called */
+  char *private_beacon;        /* path of one that is opened when it is needed; or NULL */
   guint calling;               /* source, while what is called for may have changed */
   guint call_again;            /* timer: for those who could not come */
   gboolean has_left;           /* a session since the last call: its programs are to look */
@@ -202,6 +203,7 @@ sonde_session_manager_free (SondeSessionManager *self)
   if (self->beacon != NULL)
     sonde_beacon_page_set (self->beacon, NULL, 0);
   g_clear_pointer (&self->beacon, sonde_beacon_page_free);
+  g_free (self->private_beacon);
   g_clear_pointer (&self->rendezvous, sonde_rendezvous_free);
   g_clear_handle_id (&self->reaper, g_source_remove);
   g_clear_pointer (&self->accounts, sonde_accounts_free);
@@ -366,17 +368,20 @@ on_turned_away (uid_t uid, gpointer user_data)
 }
 
 gboolean
-sonde_session_manager_listen (SondeSessionManager *self, int fd, const char *beacon, GError **error)
+sonde_session_manager_listen (
+    SondeSessionManager *self, int fd, const char *beacon, gboolean is_private, GError **error)
 {
   static const SondeRendezvousHandler handler = { .met = on_met, .turned_away = on_turned_away };
 
   self->rendezvous = sonde_rendezvous_new (fd, &handler, self, error);
   if (self->rendezvous == NULL)
     return FALSE;
-  if (beacon == NULL)
+  if (is_private)
+    self->private_beacon = g_strdup (beacon);
+  if (beacon == NULL || is_private)
     return TRUE;
   self->beacon
-      = sonde_beacon_page_open (beacon, sonde_rendezvous_address (self->rendezvous), error);
+      = sonde_beacon_page_open (beacon, sonde_rendezvous_address (self->rendezvous), FALSE, error);
   call_programs (self);
   if (self->beacon == NULL)
     g_prefix_error (error, "Programs that run already are not called: ");
@@ -471,6 +476,20 @@ schedule_reap (SondeSessionManager *self)
     self->reaper = g_idle_add (on_reap, self);
 }
 
+/* Of all sessions of a user that are private to whoever has started them one has the page. */
+static void
+open_private_beacon (SondeSessionManager *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (self->beacon != NULL || self->private_beacon == NULL)
+    return;
+  self->beacon = sonde_beacon_page_open (self->private_beacon,
+                                         sonde_rendezvous_address (self->rendezvous), TRUE, &error);
+  if (self->beacon == NULL)
+    g_message ("Programs that run already are not called: %s", error->message);
+}
+
 static void
 on_started (SondeSession *session, int capture_fd, const GError *error, gpointer user_data)
 {
@@ -480,6 +499,8 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
 
   if (!g_hash_table_steal_extended (self->starting, session, NULL, (gpointer *) &start))
     g_assert_not_reached ();
+  if (error == NULL && sonde_session_wants_programs (session, &wish))
+    open_private_beacon (self);
   if (error == NULL)
     call_programs (self);
   if (error == NULL && self->beacon == NULL && sonde_session_wants_programs (session, &wish))

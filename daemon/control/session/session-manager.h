@@ -32,14 +32,13 @@ void sonde_session_manager_free (SondeSessionManager *self);
  * taken over, find them: see rendezvous.h
  * @beacon: (nullable): path of the page by which programs that run already are called to come
  *   there, for sessions that want them
+ * @is_private: that page is for the first session of ours that wants it, and for nobody meanwhile
  *
  * Errors: those of sonde_rendezvous_new(); of sonde_beacon_page_open(): programs that run are not
  * called then, others come
  */
-gboolean sonde_session_manager_listen (SondeSessionManager *self,
-                                       int fd,
-                                       const char *beacon,
-                                       GError **error);
+gboolean sonde_session_manager_listen (
+    SondeSessionManager *self, int fd, const char *beacon, gboolean is_private, GError **error);
 
 /* Takes over the sessions that a sonded before us has left in the fd store. Before any other. */
 void sonde_session_manager_adopt (SondeSessionManager *self, SondeCallers *callers);

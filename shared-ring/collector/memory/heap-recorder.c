@@ -208,6 +208,8 @@ open_ring (void)
              && sonde_ring_load_relaxed (&n_large_rings) < N_LARGE_RINGS
              && __atomic_fetch_add (&n_large_rings, 1, __ATOMIC_RELAXED) < N_LARGE_RINGS;
   ring = sonde_thread_ring_get (is_large ? &large_wish : &wish);
+  if (is_large && ring->error == -EBUSY)
+    __atomic_fetch_sub (&n_large_rings, 1, __ATOMIC_RELAXED);
   if (ring->error == 0 && ring->generation == sonde_fork_guard_generation ())
     enter_ring (ring);
   else if (ring->error == -ENODEV)

@@ -12,6 +12,7 @@
 
 #include "shared-ring/collector/control-link.h"
 #include "shared-ring/collector/thread-ring.h"
+#include "shared-ring/fork-guard.h"
 
 #define HOOK        __attribute__ ((visibility ("default")))
 
@@ -41,6 +42,9 @@ note (int is_strict)
 {
   int saved_errno = errno;
 
+  /* What a child of vfork() closes is not closed to its parent. */
+  if (!sonde_fork_guard_is_own_process ())
+    return;
   sonde_control_link_confine ();
   if (is_strict)
     sonde_thread_ring_give_up ();

@@ -285,12 +285,12 @@ settle (uint32_t settled)
 /* By the thread that sleeps on the beacon. Where a session has gone, and could not say so, nobody
  * reads what is counted. */
 static void
-follow_beacon (void)
+follow_beacon (bool is_last)
 {
   uint32_t before = sonde_ring_load_acquire (&state);
   int r;
 
-  if ((before != TRACED && before != UNTRACED)
+  if (is_last || (before != TRACED && before != UNTRACED)
       || !__atomic_compare_exchange_n (&state, &before, STARTING, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED))
     return;
