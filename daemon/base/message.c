@@ -223,7 +223,9 @@ check_layout (const SondeWalkLayout *layout)
           layout->state_frame, layout->holder_frame,     layout->code_line,
           layout->code_file,   layout->code_name,        layout->code_lines,
           layout->text_length, layout->text_hash,        layout->text_state,
-          layout->text_ascii,  layout->text_other,      layout->state_chunk };
+          layout->text_ascii,  layout->text_other,      layout->state_chunk,
+          layout->code_scope,  layout->scope_name,      layout->code_n_lines,
+          layout->instruction_line };
 
   for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
     if (booleans[i] > 1)
@@ -245,9 +247,10 @@ check_interpreter (const SondeMessageInterpreter *message)
   static const SondeMessageInterpreter none;
   SondeMessageInterpreter rest = *message;
 
-  if (message->pid <= 0 || message->kind >= SONDE_N_WALK_KINDS)
+  if (message->pid <= 0 || message->padding != 0 || message->place.kind >= SONDE_N_WALK_KINDS
+      || message->place.padding != 0)
     return "impossible process";
-  if (message->kind != SONDE_WALK_NONE)
+  if (message->place.kind != SONDE_WALK_NONE)
     return check_layout (&message->place.layout);
   rest.header = none.header;
   rest.pid = 0;

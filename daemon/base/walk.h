@@ -14,8 +14,8 @@
  *
  * A worker computes from the files of a process where that list is (SondeWalkPlace); the broker
  * checks the numbers and gives them to the program. All of what comes back is of the profiled
- * program, and may be anything, but for the number of a record: the BPF program counts those of each
- * processor from 1 on, modulo 2^32, also those that the ring has no room for.
+ * program, and may be anything, but for the number of a record: the BPF program counts those of
+ * each processor from 1 on, modulo 2^32, also those that the ring has no room for.
  *
  * Source: docs/protocol.md, "Walks of interpreters"
  */
@@ -30,6 +30,7 @@ typedef enum
 {
   SONDE_WALK_NONE = 0,   /* the process is no interpreter (any more) */
   SONDE_WALK_PYTHON = 1, /* CPython 3.8 to 3.14 */
+  SONDE_WALK_PHP = 2,    /* PHP 8.2, without threads */
   SONDE_N_WALK_KINDS,
 } SondeWalkKind;
 
@@ -42,7 +43,8 @@ typedef enum
   SONDE_N_WALK_ENTRIES,
 } SondeWalkEntry;
 
-/* Offsets in bytes, in structs of the interpreter but where it says otherwise. */
+/* Offsets in bytes, in structs of the interpreter but where it says otherwise. Of those that its
+ * kind of interpreter has no use for all are 0. */
 typedef struct
 {
   /* glibc's struct pthread and its table of thread-specific data */
@@ -70,16 +72,25 @@ typedef struct
   uint32_t text_state;
   uint32_t text_ascii; /* its bytes, if they are that */
   uint32_t text_other; /* its characters of 1, 2 or 4 bytes, else */
-  uint32_t state_chunk; /* of the state of a thread: memory that has most frames; 0: there is none */
+  uint32_t
+      state_chunk; /* of the state of a thread: memory that has most frames; 0: there is none */
+  /* of PHP */
+  uint32_t code_scope;       /* the class that it belongs to */
+  uint32_t scope_name;       /* in that */
+  uint32_t code_n_lines;     /* how many instructions code_lines leads to */
+  uint32_t instruction_line; /* in one of them, of which each tells its own */
 } SondeWalkLayout;
 
-/* Addresses in the process. */
+/* Addresses in the process; but for the key, 0 where its kind has none. */
 typedef struct
 {
   uint64_t generation; /* the worker's number of this; each walk repeats it */
-  uint64_t key;        /* a word that says whether there is one, then the key of thread states */
-  uint64_t code_type;  /* of what a code object is */
-  uint64_t text_type;  /* of what a string is */
+  uint64_t key; /* Python: a word that says whether there is one, then the key of thread states;
+                   PHP: the state of its one thread */
+  uint64_t code_type; /* of what a code object is */
+  uint64_t text_type; /* of what a string is */
+  uint32_t kind;      /* SondeWalkKind */
+  uint32_t padding;
   SondeWalkLayout layout;
 } SondeWalkPlace;
 
@@ -104,9 +115,10 @@ enum
 
 typedef struct
 {
-  uint64_t code; /* address; 0: no function */
-  uint32_t at;   /* the instruction less the code object; or its number, see is_at_index */
-  uint8_t entry; /* the byte as it is; 1 where there is none */
+  uint64_t code; /* address of what tells the function from others; 0: no function */
+  uint32_t at;   /* the instruction less the code object; or its number, see is_at_index; PHP: the
+                    line */
+  uint8_t entry; /* the byte as it is; 1 where there is none; PHP: whether it is the oldest frame */
   uint8_t padding[3];
 } SondeWalkFrame;
 
@@ -127,8 +139,11 @@ typedef struct
 typedef struct
 {
   uint32_t size_bytes;
-  uint32_t width; /* bytes of a character: 1 (Latin-1), 2, 4; 0: it could not be read */
+  uint32_t width; /* bytes of a character: 1 (Latin-1), 2, 4; SONDE_WALK_UTF8; 0: it could not be
+                     read */
 } SondeWalkText;
+
+#define SONDE_WALK_UTF8 8 /* or whatever bytes */
 
 typedef struct
 {
@@ -140,15 +155,17 @@ typedef struct
   uint32_t lines_bytes;
   SondeWalkText name;
   SondeWalkText file;
+  SondeWalkText scope; /* the class that it belongs to, where name does not say so */
   uint32_t number;
   uint32_t padding;
   uint8_t name_bytes[SONDE_WALK_TEXT_BYTES];
   uint8_t file_bytes[SONDE_WALK_TEXT_BYTES];
+  uint8_t scope_bytes[SONDE_WALK_TEXT_BYTES];
   uint8_t lines[SONDE_WALK_LINES_BYTES]; /* as many as there are */
 } SondeWalkCode;
 
-_Static_assert(sizeof (SondeWalkLayout) == 96, "walk layout");
-_Static_assert(sizeof (SondeWalkPlace) == 128, "walk place");
+_Static_assert(sizeof (SondeWalkLayout) == 112, "walk layout");
+_Static_assert(sizeof (SondeWalkPlace) == 152, "walk place");
 _Static_assert(sizeof (SondeWalkFrame) == 16, "walk frame");
 _Static_assert(__builtin_offsetof(SondeWalkRecord, frames) == 40, "walk record");
-_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 56, "walk code");
+_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 64, "walk code");

@@ -26,6 +26,18 @@
 /* Of what holds frames, since 3.11. */
 #define CHUNK_SIZE 8
 
+/* Of PHP, in all versions. */
+#define CALL_IS_TOP (1u << 17) /* ZEND_CALL_TOP: the evaluating function was entered for it */
+#define CALL_IS_CLOSURE                                                                            \
+  (3u << 22)                /* ZEND_CALL_CLOSURE, _FAKE_CLOSURE: the object has the function */
+#define FUNCTION_BUILTIN  1 /* ZEND_INTERNAL_FUNCTION */
+#define FUNCTION_USER     2 /* ZEND_USER_FUNCTION */
+#define FUNCTION_EVAL     4 /* ZEND_EVAL_CODE */
+#define STRING_TYPE       4 /* in its flags: IS_STRING */
+#define INSTRUCTION_BYTES 32
+#define TYPE_MASK         15
+#define TYPE_STRING       6
+
 /* What of the kernel is read; where it is, the kernel says. */
 struct thread_struct
 {
@@ -41,7 +53,8 @@ struct task_struct
 struct seen
 {
   uint64_t code;
-  uint64_t identity; /* of its name: another object at the same address has another */
+  uint64_t identity; /* of its name: another object at the same address has another; the lowest bit
+                        is CODE_IS_BUILTIN */
   uint32_t pid;
   uint32_t since_ms;
   uint32_t checked_ms;
@@ -51,6 +64,13 @@ struct seen
 struct bytes
 {
   uint8_t bytes[SONDE_WALK_TEXT_BYTES];
+};
+
+/* What meet_code() says of it. */
+enum
+{
+  CODE_IS_BUILTIN = 1 << 0, /* a function of the interpreter itself */
+  CODE_IS_NONE = 1 << 1,
 };
 
 /* Of the walk that is under way: beyond what a stack of BPF has room for. */
@@ -64,7 +84,8 @@ struct scratch
   uint32_t window_bytes;
   uint32_t now_ms;
   uint32_t n_told;
-  uint32_t n_records; /* of this processor: written, or lost and counted by the kernel */
+  uint32_t is_builtin; /* what is told of, see CODE_IS_BUILTIN */
+  uint32_t n_records;  /* of this processor: written, or lost and counted by the kernel */
   uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
   SondeWalkCode code;
@@ -153,32 +174,56 @@ count_record (struct scratch *scratch, int result)
   return result;
 }
 
-/* Bytes of a compact string. */
+/* Where the characters of a compact string of CPython are. Returns: their width; 0: it is none */
+static inline uint32_t
+find_python_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
+{
+  uint32_t state = 0;
+
+  if (read_pointer (address + OBJECT_TYPE) != place->text_type
+      || bpf_probe_read_user (&state, sizeof state,
+                              (const void *) (address + place->layout.text_state)))
+    return 0;
+  *from = address + ((state >> 6 & 1) ? place->layout.text_ascii : place->layout.text_other);
+  return state >> 2 & 7;
+}
+
+static inline uint32_t
+find_php_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
+{
+  uint32_t flags = 0;
+
+  if (bpf_probe_read_user (&flags, sizeof flags,
+                           (const void *) (address + place->layout.text_state))
+      || (flags & TYPE_MASK) != TYPE_STRING)
+    return 0;
+  *from = address + place->layout.text_ascii;
+  return SONDE_WALK_UTF8;
+}
+
+/* Characters of a string. */
 __noinline int
 read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, struct bytes *bytes)
 {
   uint64_t length = 0;
-  uint32_t state = 0;
+  uint64_t from = 0;
   uint32_t width;
-  uint64_t from;
+  uint32_t unit;
 
   if (!place || !text || !bytes)
     return -1;
   text->width = 0;
   text->size_bytes = 0;
-  if (read_pointer (address + OBJECT_TYPE) != place->text_type
+  width = place->kind == SONDE_WALK_PHP ? find_php_text (place, address, &from)
+                                        : find_python_text (place, address, &from);
+  unit = width == SONDE_WALK_UTF8 ? 1 : width;
+  if ((unit != 1 && unit != 2 && unit != 4)
       || bpf_probe_read_user (&length, sizeof length,
-                              (const void *) (address + place->layout.text_length))
-      || bpf_probe_read_user (&state, sizeof state,
-                              (const void *) (address + place->layout.text_state)))
+                              (const void *) (address + place->layout.text_length)))
     return -1;
-  width = state >> 2 & 7;
-  from = address + ((state >> 6 & 1) ? place->layout.text_ascii : place->layout.text_other);
-  if (width != 1 && width != 2 && width != 4)
-    return -1;
-  if (length > SONDE_WALK_TEXT_BYTES / width - 1)
-    length = SONDE_WALK_TEXT_BYTES / width - 1;
-  length *= width;
+  if (length > SONDE_WALK_TEXT_BYTES / unit - 1)
+    length = SONDE_WALK_TEXT_BYTES / unit - 1;
+  length *= unit;
   /* The verifier has to see the bound. */
   asm volatile("%0 &= 255" : "+r"(length));
   if (bpf_probe_read_user (bytes->bytes, length, (const void *) from))
@@ -188,38 +233,69 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, s
   return 0;
 }
 
+/* A line table of CPython. Returns: how many bytes of it there are */
+static inline uint64_t
+copy_python_lines (SondeWalkCode *code, uint64_t address)
+{
+  uint64_t length = 0;
+
+  bpf_probe_read_user (&length, sizeof length, (const void *) (address + BYTES_LENGTH));
+  if (length > SONDE_WALK_LINES_BYTES - 1)
+    length = SONDE_WALK_LINES_BYTES - 1;
+  asm volatile("%0 &= 4095" : "+r"(length));
+  return bpf_probe_read_user (code->lines, length, (const void *) (address + BYTES_DATA)) ? 0
+                                                                                          : length;
+}
+
+/* A name that there is none of is empty: that of the code outside of functions, for one. */
+static inline void
+tell_text (struct scratch *scratch, uint64_t address, SondeWalkText *text, uint8_t *bytes)
+{
+  text->width = 1;
+  text->size_bytes = 0;
+  if (address != 0)
+    read_text (&scratch->place, address, text, (struct bytes *) bytes);
+}
+
+/* @key: what frames have of it; @address: where it is */
 __noinline int
-tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t address)
+tell_code (struct bpf_perf_event_data *sample,
+           struct scratch *scratch,
+           uint64_t key,
+           uint64_t address)
 {
   const SondeWalkLayout *layout;
   SondeWalkCode *code;
-  uint64_t lines;
   uint64_t length = 0;
+  uint64_t scope = 0;
+  uint64_t file = 0;
   uint64_t size_bytes;
 
   if (!scratch)
     return -1;
   layout = &scratch->place.layout;
   code = &scratch->code;
-  lines = read_pointer (address + layout->code_lines);
   code->kind = SONDE_WALK_RECORD_CODE;
   code->pid = scratch->walk.pid;
   code->generation = scratch->place.generation;
-  code->code = address;
+  code->code = key;
   code->number = scratch->n_records + 1;
   code->first_line = 0;
-  bpf_probe_read_user (&code->first_line, sizeof code->first_line,
-                       (const void *) (address + layout->code_line));
-  read_text (&scratch->place, read_pointer (address + layout->code_name), &code->name,
-             (struct bytes *) code->name_bytes);
-  read_text (&scratch->place, read_pointer (address + layout->code_file), &code->file,
-             (struct bytes *) code->file_bytes);
-  bpf_probe_read_user (&length, sizeof length, (const void *) (lines + BYTES_LENGTH));
-  if (length > SONDE_WALK_LINES_BYTES - 1)
-    length = SONDE_WALK_LINES_BYTES - 1;
-  asm volatile("%0 &= 4095" : "+r"(length));
-  if (bpf_probe_read_user (code->lines, length, (const void *) (lines + BYTES_DATA)))
-    length = 0;
+  if (!scratch->is_builtin)
+    {
+      bpf_probe_read_user (&code->first_line, sizeof code->first_line,
+                           (const void *) (address + layout->code_line));
+      file = read_pointer (address + layout->code_file);
+    }
+  if (layout->code_scope != 0)
+    scope = read_pointer (address + layout->code_scope);
+  if (scope != 0)
+    scope = read_pointer (scope + layout->scope_name);
+  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, file, &code->file, code->file_bytes);
+  tell_text (scratch, scope, &code->scope, code->scope_bytes);
+  if (scratch->place.kind == SONDE_WALK_PYTHON)
+    length = copy_python_lines (code, read_pointer (address + layout->code_lines));
   code->lines_bytes = length;
   size_bytes = __builtin_offsetof(SondeWalkCode, lines) + length;
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
@@ -229,9 +305,27 @@ tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t
       scratch, bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes));
 }
 
-/* Tells of a code object if that was not done. Returns: whether it is one */
+/* Whether there is code at @address, and a function of what sort. Returns: CODE_* */
+static inline int
+look_at_code (const SondeWalkPlace *place, uint64_t address)
+{
+  uint8_t type = 0;
+
+  if (place->kind == SONDE_WALK_PYTHON)
+    return read_pointer (address + OBJECT_TYPE) == place->code_type ? 0 : CODE_IS_NONE;
+  bpf_probe_read_user (&type, sizeof type, (const void *) address);
+  if (type == FUNCTION_BUILTIN)
+    return CODE_IS_BUILTIN;
+  return type == FUNCTION_USER || type == FUNCTION_EVAL ? 0 : CODE_IS_NONE;
+}
+
+/* Tells of a code object if that was not done. Its @key is its @address, or what others of the same
+ * code have, too. Returns: CODE_* */
 __noinline int
-meet_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t address)
+meet_code (struct bpf_perf_event_data *sample,
+           struct scratch *scratch,
+           uint64_t key,
+           uint64_t address)
 {
   const SondeWalkPlace *place;
   uint32_t now_ms;
@@ -242,42 +336,45 @@ meet_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t
   uint64_t hash = 0;
   uint64_t identity;
   int is_same;
+  int what;
 
   if (!scratch)
-    return 1;
+    return 0;
   place = &scratch->place;
   now_ms = scratch->now_ms;
   pid = scratch->walk.pid;
-  slot = ((address >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
+  slot = ((key >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
   seen = bpf_map_lookup_elem (&codes, &slot);
   if (!seen)
-    return 1;
-  is_same = seen->code == address && seen->pid == pid
-            && seen->generation == (uint32_t) place->generation;
+    return 0;
+  is_same
+      = seen->code == key && seen->pid == pid && seen->generation == (uint32_t) place->generation;
   if (is_same && now_ms - seen->since_ms >= YOUNG_MS && now_ms - seen->checked_ms < CHECK_MS)
-    return 1;
+    return seen->identity & CODE_IS_BUILTIN;
   name = read_pointer (address + place->layout.code_name);
   bpf_probe_read_user (&hash, sizeof hash, (const void *) (name + place->layout.text_hash));
+  if (place->layout.code_scope != 0)
+    name ^= read_pointer (address + place->layout.code_scope) << 1;
   identity = name ^ hash * 0x9E3779B97F4A7C15ull;
-  if (is_same && seen->identity == identity)
+  if (is_same && (seen->identity ^ identity) >> 1 == 0)
     {
       seen->checked_ms = now_ms;
-      return 1;
+      return seen->identity & CODE_IS_BUILTIN;
     }
-  if (read_pointer (address + OBJECT_TYPE) != place->code_type)
-    return 0;
-  if (scratch->n_told >= SONDE_WALK_MAX_CODES)
-    return 1;
+  what = look_at_code (place, address);
+  if (what == CODE_IS_NONE || scratch->n_told >= SONDE_WALK_MAX_CODES)
+    return what;
   scratch->n_told++;
-  if (tell_code (sample, scratch, address))
-    return 1;
-  seen->code = address;
-  seen->identity = identity;
+  scratch->is_builtin = what;
+  if (tell_code (sample, scratch, key, address))
+    return what;
+  seen->code = key;
+  seen->identity = (identity & ~(uint64_t) CODE_IS_BUILTIN) | what;
   seen->pid = pid;
   seen->generation = place->generation;
   seen->since_ms = now_ms;
   seen->checked_ms = now_ms;
-  return 1;
+  return what;
 }
 
 /* Each read costs as much as any other, however long it is: so the frames before this one are read
@@ -316,40 +413,116 @@ struct walker
   struct scratch *scratch;
 };
 
-static long
-step (uint32_t index, struct walker *walker)
+/* What became of the frame that is next. */
+enum
+{
+  FRAME_TAKEN,
+  FRAME_SKIPPED,
+  FRAME_TORN, /* it is none: the walk ends */
+};
+
+static inline int
+step_python (struct walker *walker, SondeWalkFrame *frame)
 {
   struct scratch *scratch = walker->scratch;
   const SondeWalkLayout *layout = &scratch->place.layout;
-  SondeWalkFrame *frame = &scratch->walk.frames[index & (SONDE_WALK_MAX_FRAMES - 1)];
-  uint64_t code;
+  uint64_t code = field (scratch, layout->frame_code);
   uint8_t entry = 1;
 
-  if (scratch->frame == 0)
-    return 1;
-  if (move_window (scratch))
-    {
-      scratch->walk.flags |= SONDE_WALK_TORN;
-      return 1;
-    }
-  code = field (scratch, layout->frame_code);
   if (layout->is_code_tagged)
     code &= ~7ull;
   if (layout->entry != SONDE_WALK_ENTRY_ALWAYS)
     entry = *byte_at (scratch, layout->frame_entry);
   if (layout->entry == SONDE_WALK_ENTRY_SHIM && entry >= 3)
     code = 0;
-  else if (!meet_code (walker->sample, scratch, code))
-    {
-      scratch->walk.flags |= SONDE_WALK_TORN;
-      return 1;
-    }
+  else if (meet_code (walker->sample, scratch, code, code) == CODE_IS_NONE)
+    return FRAME_TORN;
   frame->code = code;
   frame->at = layout->is_at_index ? (uint32_t) field (scratch, layout->frame_at)
                                   : (uint32_t) (field (scratch, layout->frame_at) - code);
   frame->entry = entry;
-  scratch->frame = field (scratch, layout->frame_caller);
-  scratch->walk.n_frames = index + 1;
+  return FRAME_TAKEN;
+}
+
+/* Of the newest frame the evaluating function has the instruction in a register, and the frame in
+ * another (ZEND_VM_FP_GLOBAL_REG, ZEND_VM_IP_GLOBAL_REG). What the frame has of it may be older, or
+ * of another function that was called before. Returns: 0: it is not known */
+static inline uint64_t
+find_instruction (const struct walker *walker, uint64_t function)
+{
+  const struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t saved = field (scratch, layout->frame_at);
+  uint64_t at = walker->sample->regs.r15;
+  uint32_t n = 0;
+  uint64_t first;
+  uint64_t size_bytes;
+
+  if (scratch->walk.n_frames > 0)
+    return saved;
+  bpf_probe_read_user (&n, sizeof n, (const void *) (function + layout->code_n_lines));
+  first = read_pointer (function + layout->code_lines);
+  size_bytes = (uint64_t) n * INSTRUCTION_BYTES;
+  if (walker->sample->regs.r14 == scratch->frame && at - first < size_bytes)
+    return at;
+  return saved - first < size_bytes ? saved : 0;
+}
+
+/* A closure is an object that has the function: another at the same address is another function,
+ * and those of the same code are the same. */
+static inline int
+step_php (struct walker *walker, SondeWalkFrame *frame)
+{
+  struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t function = field (scratch, layout->frame_code);
+  uint32_t info = field (scratch, layout->frame_entry);
+  uint64_t key = function;
+  uint64_t instruction = 0;
+  uint32_t line = 0;
+  int what;
+
+  /* It stands for what calls functions from outside. */
+  if (function == 0)
+    return FRAME_SKIPPED;
+  if ((info & CALL_IS_CLOSURE) != 0)
+    key = read_pointer (function + layout->code_lines);
+  if (key == 0)
+    key = function;
+  what = meet_code (walker->sample, scratch, key, function);
+  if (what == CODE_IS_NONE)
+    return FRAME_TORN;
+  if (what != CODE_IS_BUILTIN)
+    instruction = find_instruction (walker, function);
+  if (instruction != 0)
+    bpf_probe_read_user (&line, sizeof line,
+                         (const void *) (instruction + layout->instruction_line));
+  frame->code = key;
+  frame->at = line;
+  frame->entry = what != CODE_IS_BUILTIN && (info & CALL_IS_TOP) != 0;
+  return FRAME_TAKEN;
+}
+
+static long
+step (uint32_t index, struct walker *walker)
+{
+  struct scratch *scratch = walker->scratch;
+  SondeWalkFrame *frame
+      = &scratch->walk.frames[scratch->walk.n_frames & (SONDE_WALK_MAX_FRAMES - 1)];
+  int result = FRAME_TORN;
+
+  if (scratch->frame == 0)
+    return 1;
+  if (move_window (scratch) == 0)
+    result = scratch->place.kind == SONDE_WALK_PHP ? step_php (walker, frame)
+                                                   : step_python (walker, frame);
+  if (result == FRAME_TORN)
+    {
+      scratch->walk.flags |= SONDE_WALK_TORN;
+      return 1;
+    }
+  scratch->frame = field (scratch, scratch->place.layout.frame_caller);
+  scratch->walk.n_frames += result == FRAME_TAKEN;
   return 0;
 }
 
@@ -387,6 +560,48 @@ find_ids (void)
   return (uint64_t) ids.tgid << 32 | ids.pid;
 }
 
+/* The newest frame of the thread, and memory where others are. They are 0 where there is none. */
+__noinline int
+begin_python (struct scratch *scratch)
+{
+  const SondeWalkLayout *layout;
+  uint64_t state;
+
+  if (!scratch)
+    return 0;
+  layout = &scratch->place.layout;
+  state = find_state (&scratch->place);
+  if (state == 0)
+    return 0;
+  scratch->frame = read_pointer (state + layout->state_frame);
+  if (layout->is_indirect && scratch->frame != 0)
+    scratch->frame = read_pointer (scratch->frame + layout->holder_frame);
+  if (layout->state_chunk != 0)
+    {
+      scratch->chunk = read_pointer (state + layout->state_chunk);
+      scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
+    }
+  return 1;
+}
+
+/* The state is the process's own, so it is the first thread's: others of it are of libraries.
+ * Frames lie one behind the other, and the newest is the last. */
+__noinline int
+begin_php (struct scratch *scratch)
+{
+  const SondeWalkLayout *layout;
+
+  if (!scratch || scratch->walk.pid != scratch->walk.tid)
+    return 0;
+  layout = &scratch->place.layout;
+  scratch->frame = read_pointer (scratch->place.key + layout->state_frame);
+  if (scratch->frame == 0)
+    return 0;
+  scratch->chunk = read_pointer (scratch->place.key + layout->state_chunk);
+  scratch->chunk_end = scratch->frame + layout->frame_size;
+  return 1;
+}
+
 /* To return 0 would suppress the sample. */
 SEC ("perf_event")
 int
@@ -398,7 +613,6 @@ sonde_walk (struct bpf_perf_event_data *sample)
   const SondeWalkPlace *place = bpf_map_lookup_elem (&places, &pid);
   struct walker walker = { .sample = sample };
   struct scratch *scratch;
-  uint64_t state;
   uint64_t size_bytes;
 
   if (!place)
@@ -407,19 +621,12 @@ sonde_walk (struct bpf_perf_event_data *sample)
   if (!scratch)
     return 1;
   scratch->place = *place;
-  state = find_state (&scratch->place);
-  if (state == 0)
-    return 1;
-  scratch->frame = read_pointer (state + scratch->place.layout.state_frame);
-  if (scratch->place.layout.is_indirect && scratch->frame != 0)
-    scratch->frame = read_pointer (scratch->frame + scratch->place.layout.holder_frame);
+  scratch->walk.pid = pid;
+  scratch->walk.tid = ids;
   scratch->chunk = 0;
   scratch->chunk_end = 0;
-  if (scratch->place.layout.state_chunk != 0)
-    {
-      scratch->chunk = read_pointer (state + scratch->place.layout.state_chunk);
-      scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
-    }
+  if (!(scratch->place.kind == SONDE_WALK_PHP ? begin_php (scratch) : begin_python (scratch)))
+    return 1;
   scratch->window_bytes = 0;
   scratch->n_told = 0;
   scratch->now_ms = bpf_ktime_get_ns () / 1000000;
@@ -428,12 +635,10 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->walk.flags = 0;
   scratch->walk.generation = scratch->place.generation;
   scratch->walk.ip = sample->regs.rip;
-  scratch->walk.pid = pid;
-  scratch->walk.tid = ids;
   scratch->walk.n_frames = 0;
   walker.scratch = scratch;
   bpf_loop (SONDE_WALK_MAX_FRAMES, step, &walker, 0);
-  if (scratch->walk.n_frames == SONDE_WALK_MAX_FRAMES && scratch->frame != 0)
+  if (scratch->frame != 0 && scratch->walk.flags == 0)
     scratch->walk.flags |= SONDE_WALK_DEEP;
   scratch->walk.number = scratch->n_records + 1;
   size_bytes = __builtin_offsetof(SondeWalkRecord, frames)

@@ -213,7 +213,7 @@ tells_of_an_interpreter_once (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (fixture->told->len, ==, 1);
   message = last_told (fixture);
   g_assert_cmpint (message->pid, ==, PID);
-  g_assert_cmpuint (message->kind, ==, SONDE_WALK_PYTHON);
+  g_assert_cmpuint (message->place.kind, ==, SONDE_WALK_PYTHON);
   g_assert_cmpuint (message->start, ==, BASE + PIECE_OFFSET);
   g_assert_cmpuint (message->inode, ==, 1);
   g_assert_cmphex (message->place.key, ==, BASE + PIECE_OFFSET + KEY);
@@ -233,7 +233,7 @@ tells_when_it_is_none_any_more (Fixture *fixture, gconstpointer data)
   sonde_interpreters_meet (fixture->interpreters, fixture->process);
   sonde_interpreters_forget (fixture->interpreters, PID);
   g_assert_cmpuint (fixture->told->len, ==, 2);
-  g_assert_cmpuint (last_told (fixture)->kind, ==, SONDE_WALK_NONE);
+  g_assert_cmpuint (last_told (fixture)->place.kind, ==, SONDE_WALK_NONE);
   g_assert_cmpint (last_told (fixture)->pid, ==, PID);
   sonde_interpreters_forget (fixture->interpreters, PID);
   g_assert_cmpuint (fixture->told->len, ==, 2);

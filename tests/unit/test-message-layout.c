@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "9a5500c7fcd5f2e3277090f74857d032cd3ffac0c5427ac1459cb26d45e65bf7"
+#define DIGEST  "0d92bb81dbd4dda4ba0f8cc627691d33828d1986886cc196290ae9d691eb9aef"
 
 typedef struct
 {
@@ -176,7 +176,7 @@ static const struct
     {
         FIELD (SondeMessageInterpreter, header),
         FIELD (SondeMessageInterpreter, pid),
-        FIELD (SondeMessageInterpreter, kind),
+        FIELD (SondeMessageInterpreter, padding),
         FIELD (SondeMessageInterpreter, start_ticks),
         FIELD (SondeMessageInterpreter, start),
         FIELD (SondeMessageInterpreter, offset),
@@ -192,6 +192,8 @@ static const struct
         FIELD (SondeWalkPlace, key),
         FIELD (SondeWalkPlace, code_type),
         FIELD (SondeWalkPlace, text_type),
+        FIELD (SondeWalkPlace, kind),
+        FIELD (SondeWalkPlace, padding),
         FIELD (SondeWalkPlace, layout),
     } },
   { "SondeWalkLayout",
@@ -221,6 +223,10 @@ static const struct
         FIELD (SondeWalkLayout, text_ascii),
         FIELD (SondeWalkLayout, text_other),
         FIELD (SondeWalkLayout, state_chunk),
+        FIELD (SondeWalkLayout, code_scope),
+        FIELD (SondeWalkLayout, scope_name),
+        FIELD (SondeWalkLayout, code_n_lines),
+        FIELD (SondeWalkLayout, instruction_line),
     } },
   { "SondeMessageStatistics",
     sizeof (SondeMessageStatistics),

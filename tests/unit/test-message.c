@@ -269,8 +269,8 @@ good_interpreter (void)
   SondeMessageInterpreter message
       = { .header = { SONDE_MESSAGE_INTERPRETER, sizeof message },
           .pid = 7,
-          .kind = SONDE_WALK_PYTHON,
-          .place = { .layout = { .frame_size = 72,
+          .place = { .kind = SONDE_WALK_PYTHON,
+                     .layout = { .frame_size = 72,
                                  .frame_at = 56,
                                  .frame_entry = 69,
                                  .code_lines = SONDE_WALK_MAX_OFFSET - 1 } } };
@@ -293,8 +293,10 @@ refuses_interpreters_that_cannot_be (void)
   }                                                                                                \
   G_STMT_END
   REFUSE (message.pid = 0, "impossible process");
-  REFUSE (message.kind = SONDE_N_WALK_KINDS, "impossible process");
-  REFUSE (message.kind = SONDE_WALK_NONE, "a place of what is no interpreter");
+  REFUSE (message.padding = 1, "impossible process");
+  REFUSE (message.place.padding = 1, "impossible process");
+  REFUSE (message.place.kind = SONDE_N_WALK_KINDS, "impossible process");
+  REFUSE (message.place.kind = SONDE_WALK_NONE, "a place of what is no interpreter");
   REFUSE (message.place.layout.is_indirect = 2, "neither yes nor no");
   REFUSE (message.place.layout.is_at_index = 2, "neither yes nor no");
   REFUSE (message.place.layout.is_code_tagged = 2, "neither yes nor no");
@@ -308,6 +310,10 @@ refuses_interpreters_that_cannot_be (void)
   REFUSE (message.place.layout.thread_data = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.state_frame = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.text_other = UINT32_MAX, "a field out of range");
+  REFUSE (message.place.layout.code_scope = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.scope_name = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_n_lines = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.instruction_line = UINT32_MAX, "a field out of range");
 #undef REFUSE
   message = (SondeMessageInterpreter){ .header = message.header, .pid = 7 };
   assert_taken (&message, sizeof message, 0);

@@ -284,6 +284,7 @@ fake_init (FakeInterpreter *self)
                                         .key = (guintptr) self->key,
                                         .code_type = (guintptr) code_type,
                                         .text_type = (guintptr) text_type,
+                                        .kind = SONDE_WALK_PYTHON,
                                         .layout = { .state_frame = offsetof (FakeState, frame),
                                                     .frame_size = sizeof (FakeFrame),
                                                     .frame_code = offsetof (FakeFrame, code),
@@ -570,6 +571,294 @@ ends_where_the_list_does_not (void)
   g_assert_cmpuint (n_frames, ==, 1);
 }
 
+/* --- PHP of our own --- */
+
+#define PHP_TOP     (1u << 17)
+#define PHP_CLOSURE (1u << 22)
+#define N_CALLS     4
+
+typedef struct
+{
+  uint32_t references;
+  uint32_t flags; /* 6: a string */
+  uint64_t hash;
+  uint64_t length;
+  char bytes[300];
+} PhpText;
+
+typedef struct
+{
+  uint64_t unused;
+  const PhpText *name;
+} PhpClass;
+
+typedef struct
+{
+  uint8_t unused[24];
+  uint32_t line;
+  uint32_t unused_too;
+} PhpInstruction;
+
+typedef struct
+{
+  uint64_t type; /* 1: built in, 2: the program's */
+  const PhpText *name;
+  const PhpClass *scope;
+  uint32_t n_instructions;
+  const PhpInstruction *instructions;
+  const PhpText *file;
+  uint32_t line;
+} PhpFunction;
+
+typedef struct PhpCall
+{
+  const PhpInstruction *at;
+  const PhpFunction *function;
+  uint64_t info;
+  const struct PhpCall *caller;
+} PhpCall;
+
+typedef struct
+{
+  const void *chunk;
+  const PhpCall *call;
+} PhpGlobals;
+
+typedef struct
+{
+  PhpGlobals globals;
+  PhpText names[3];
+  PhpText file;
+  PhpText class_name;
+  PhpClass class;
+  PhpInstruction instructions[2];
+  PhpFunction functions[3];
+  PhpCall calls[N_CALLS];
+  SondeWalkPlace place;
+} FakePhp;
+
+static void
+php_text (PhpText *text, const char *characters)
+{
+  *text = (PhpText){ .flags = 6, .hash = strlen (characters), .length = strlen (characters) };
+  g_strlcpy (text->bytes, characters, sizeof text->bytes);
+}
+
+/* What it runs: the closure of "Tree" that "usort" has called, which "Tree::run" did, which the
+ * code outside of functions did. */
+static void
+php_init (FakePhp *self)
+{
+  *self = (FakePhp){
+    .place = { .generation = 6,
+               .key = (guintptr) &self->globals,
+               .kind = SONDE_WALK_PHP,
+               .layout = { .state_frame = offsetof (PhpGlobals, call),
+                           .state_chunk = offsetof (PhpGlobals, chunk),
+                           .frame_size = sizeof (PhpCall),
+                           .frame_code = offsetof (PhpCall, function),
+                           .frame_caller = offsetof (PhpCall, caller),
+                           .frame_at = offsetof (PhpCall, at),
+                           .frame_entry = offsetof (PhpCall, info),
+                           .entry = SONDE_WALK_ENTRY_FLAG,
+                           .code_line = offsetof (PhpFunction, line),
+                           .code_file = offsetof (PhpFunction, file),
+                           .code_name = offsetof (PhpFunction, name),
+                           .code_lines = offsetof (PhpFunction, instructions),
+                           .code_n_lines = offsetof (PhpFunction, n_instructions),
+                           .code_scope = offsetof (PhpFunction, scope),
+                           .scope_name = offsetof (PhpClass, name),
+                           .instruction_line = offsetof (PhpInstruction, line),
+                           .text_length = offsetof (PhpText, length),
+                           .text_hash = offsetof (PhpText, hash),
+                           .text_state = offsetof (PhpText, flags),
+                           .text_ascii = offsetof (PhpText, bytes) } },
+    .class = { .name = &self->class_name },
+    .instructions = { { .line = 70 }, { .line = 71 } },
+    .functions = { { .type = 2,
+                     .name = &self->names[0],
+                     .scope = &self->class,
+                     .n_instructions = 2,
+                     .instructions = self->instructions,
+                     .file = &self->file,
+                     .line = 69 },
+                   { .type = 1, .name = &self->names[1] },
+                   /* The code outside of functions has no name. */
+                   { .type = 2,
+                     .n_instructions = 2,
+                     .instructions = &self->instructions[1],
+                     .file = &self->file,
+                     .line = 1 } },
+    .calls
+    = { { .at = self->instructions,
+          .function = &self->functions[0],
+          .info = PHP_TOP | PHP_CLOSURE,
+          .caller = &self->calls[1] },
+        { .at = (const void *) 8, .function = &self->functions[1], .caller = &self->calls[2] },
+        /* It stands for a call from outside. */
+        { .info = PHP_TOP, .caller = &self->calls[3] },
+        { .at = &self->instructions[1], .function = &self->functions[2], .info = PHP_TOP } },
+  };
+  php_text (&self->names[0], "{closure}");
+  php_text (&self->names[1], "usort");
+  php_text (&self->file, "/srv/gr\xc3\xbcn.php");
+  php_text (&self->class_name, "Tree");
+  self->globals = (PhpGlobals){ .chunk = self->calls, .call = self->calls };
+}
+
+/* FALSE: skipped */
+static gboolean
+walk_php (void (*spoil) (FakePhp *fake), FakePhp *fake, Sampled *sampled)
+{
+  php_init (fake);
+  if (!sampled_init (sampled, RING_PAGES))
+    {
+      sampled_clear (sampled);
+      return FALSE;
+    }
+  if (spoil != NULL)
+    spoil (fake);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), &fake->place), ==, 0);
+  burn (RUN_MS);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), NULL), ==, 0);
+  sampled_read (sampled);
+  g_assert_cmpuint (sampled->n_strange, ==, 0);
+  g_assert_cmpuint (sampled->walks->len, >, 0);
+  return TRUE;
+}
+
+static void
+walks_what_runs_in_php (void)
+{
+  FakePhp fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_php (NULL, &fake, &sampled))
+    return;
+  /* each function once */
+  g_assert_cmpuint (sampled.codes->len, ==, 3);
+  codes = (const void *) sampled.codes->data;
+  /* A closure is known by its code. */
+  g_assert_cmpuint (codes[0].code, ==, (guintptr) fake.instructions);
+  g_assert_cmpint (memcmp (codes[0].name_bytes, "{closure}", 9), ==, 0);
+  g_assert_cmpuint (codes[0].name.width, ==, SONDE_WALK_UTF8);
+  g_assert_cmpint (memcmp (codes[0].scope_bytes, "Tree", 4), ==, 0);
+  g_assert_cmpuint (codes[0].scope.size_bytes, ==, 4);
+  g_assert_cmpint (memcmp (codes[0].file_bytes, "/srv/gr\xc3\xbcn.php", 14), ==, 0);
+  g_assert_cmpuint (codes[0].first_line, ==, 69);
+  g_assert_cmpuint (codes[1].code, ==, (guintptr) &fake.functions[1]);
+  g_assert_cmpuint (codes[1].name.size_bytes, ==, 5);
+  g_assert_cmpuint (codes[1].file.size_bytes, ==, 0);
+  g_assert_cmpuint (codes[1].scope.size_bytes, ==, 0);
+  g_assert_cmpuint (codes[2].name.size_bytes, ==, 0);
+  g_assert_cmpuint (codes[2].name.width, ==, 1);
+  for (guint i = 0; i < sampled.walks->len; i++)
+    {
+      const SondeWalkRecord *walk = &g_array_index (sampled.walks, SondeWalkRecord, i);
+
+      g_assert_cmpuint (walk->flags, ==, 0);
+      g_assert_cmpuint (walk->n_frames, ==, 3);
+      g_assert_cmpuint (walk->frames[0].code, ==, (guintptr) fake.instructions);
+      g_assert_cmpuint (walk->frames[0].at, ==, 70);
+      g_assert_cmpuint (walk->frames[0].entry, ==, 1);
+      g_assert_cmpuint (walk->frames[1].at, ==, 0);
+      g_assert_cmpuint (walk->frames[1].entry, ==, 0);
+      g_assert_cmpuint (walk->frames[2].at, ==, 71);
+      g_assert_cmpuint (walk->frames[2].entry, ==, 1);
+    }
+  sampled_clear (&sampled);
+}
+
+/* Returns: the flags of the first walk; G_MAXUINT32: skipped. @code: (out): the first that came */
+static guint32
+spoil_php (void (*spoil) (FakePhp *fake), guint *n_frames, SondeWalkCode *code)
+{
+  FakePhp fake;
+  Sampled sampled;
+  guint32 flags;
+
+  *n_frames = 0;
+  *code = (SondeWalkCode){ 0 };
+  if (!walk_php (spoil, &fake, &sampled))
+    return G_MAXUINT32;
+  flags = g_array_index (sampled.walks, SondeWalkRecord, 0).flags;
+  *n_frames = g_array_index (sampled.walks, SondeWalkRecord, 0).n_frames;
+  if (sampled.codes->len > 0)
+    *code = g_array_index (sampled.codes, SondeWalkCode, 0);
+  sampled_clear (&sampled);
+  return flags;
+}
+
+static void
+call_itself (FakePhp *fake)
+{
+  fake->calls[0].caller = &fake->calls[0];
+}
+
+static void
+call_from_nowhere (FakePhp *fake)
+{
+  fake->calls[1].caller = (const PhpCall *) 8;
+}
+
+static void
+call_outside_for_ever (FakePhp *fake)
+{
+  fake->calls[0].function = NULL;
+  fake->calls[0].caller = &fake->calls[0];
+}
+
+static void
+call_no_function (FakePhp *fake)
+{
+  fake->functions[1].type = 77;
+}
+
+static void
+name_without_end (FakePhp *fake)
+{
+  fake->names[0].length = UINT64_MAX;
+  memset (fake->names[0].bytes, 'x', sizeof fake->names[0].bytes);
+}
+
+static void
+name_by_no_text (FakePhp *fake)
+{
+  fake->names[0].flags = 7;
+}
+
+static void
+stand_at_no_instruction (FakePhp *fake)
+{
+  fake->calls[0].at = (const PhpInstruction *) &fake->names[0];
+}
+
+static void
+ends_where_the_list_of_php_does_not (void)
+{
+  SondeWalkCode code;
+  guint n_frames;
+  guint32 flags = spoil_php (call_itself, &n_frames, &code);
+
+  if (flags == G_MAXUINT32)
+    return;
+  g_assert_cmpuint (flags, ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, SONDE_WALK_MAX_FRAMES);
+  g_assert_cmpuint (spoil_php (call_outside_for_ever, &n_frames, &code), ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (spoil_php (call_from_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (spoil_php (call_no_function, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (spoil_php (name_without_end, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (code.name.size_bytes, ==, SONDE_WALK_TEXT_BYTES - 1);
+  g_assert_cmpuint (spoil_php (name_by_no_text, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (code.name.width, ==, 0);
+  g_assert_cmpuint (spoil_php (stand_at_no_instruction, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, 3);
+}
+
 /* Two counts that know nothing of each other: the program's and the kernel's. */
 static void
 numbers_all_that_it_tells_also_what_is_lost (void)
@@ -631,6 +920,7 @@ outlives_places_that_mean_nothing (void)
       for (guint n = (guint) g_test_rand_int_range (1, 6); n > 0; n--)
         fields[g_test_rand_int_range (0, sizeof place.layout / sizeof fields[0])]
             = (guint32) g_test_rand_int_range (0, SONDE_WALK_MAX_OFFSET);
+      place.kind = (guint32) g_test_rand_int_range (SONDE_WALK_PYTHON, SONDE_N_WALK_KINDS);
       if (g_test_rand_bit ())
         place.code_type = (guintptr) &sampled + (guint) g_test_rand_int_range (0, 4096);
       g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &place), ==, 0);
@@ -657,6 +947,9 @@ main (int argc, char **argv)
                    needs_two_capabilities_and_the_calls_of_a_broker);
   g_test_add_func ("/walk-program/is-loaded-for-little", is_loaded_for_little);
   g_test_add_func ("/walk-program/ends-where-the-list-does-not", ends_where_the_list_does_not);
+  g_test_add_func ("/walk-program/ends-where-the-list-of-php-does-not",
+                   ends_where_the_list_of_php_does_not);
+  g_test_add_func ("/walk-program/walks-what-runs-in-php", walks_what_runs_in_php);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
                    numbers_all_that_it_tells_also_what_is_lost);
   g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",

@@ -147,6 +147,8 @@ sonde_line_table_find (SondeLineTableKind kind,
   TableCursor table = { bytes, size_bytes };
   int64_t line = first_line > MAX_LINE ? MAX_LINE : first_line;
 
+  if (kind == SONDE_LINE_TABLE_NONE)
+    return at > 0 && at <= MAX_LINE ? (uint32_t) at : 0;
   if (at < 0 || size_bytes == 0)
     return (uint32_t) line;
   switch (kind)
@@ -156,6 +158,7 @@ sonde_line_table_find (SondeLineTableKind kind,
     case SONDE_LINE_TABLE_RANGES:
       return find_in_ranges (table, line, at);
     case SONDE_LINE_TABLE_LOCATIONS:
+    case SONDE_LINE_TABLE_NONE:
     default:
       return find_in_locations (table, line, at);
     }
