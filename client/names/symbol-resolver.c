@@ -263,7 +263,7 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
                            where->address - where->mapping->start + where->mapping->offset);
 }
 
-const char *const sonde_interpreted_modules[] = { "python", "php", NULL };
+const char *const sonde_interpreted_modules[] = { "python", "php", "ruby", NULL };
 
 /* Of "usort [php]", what is in brackets; @len: (inout): of what is before */
 static const char *

@@ -225,7 +225,8 @@ check_layout (const SondeWalkLayout *layout)
           layout->text_length, layout->text_hash,        layout->text_state,
           layout->text_ascii,  layout->text_other,      layout->state_chunk,
           layout->code_scope,  layout->scope_name,      layout->code_n_lines,
-          layout->instruction_line };
+          layout->code_body,   layout->code_size,       layout->code_index,
+          layout->instruction_line, layout->state_chunk_size, layout->code_instructions };
 
   for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
     if (booleans[i] > 1)
@@ -247,8 +248,7 @@ check_interpreter (const SondeMessageInterpreter *message)
   static const SondeMessageInterpreter none;
   SondeMessageInterpreter rest = *message;
 
-  if (message->pid <= 0 || message->padding != 0 || message->place.kind >= SONDE_N_WALK_KINDS
-      || message->place.padding != 0)
+  if (message->pid <= 0 || message->padding != 0 || message->place.kind >= SONDE_N_WALK_KINDS)
     return "impossible process";
   if (message->place.kind != SONDE_WALK_NONE)
     return check_layout (&message->place.layout);

@@ -563,7 +563,7 @@ _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
 _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
-_Static_assert(sizeof (SondeMessageInterpreter) == 208, "interpreter");
+_Static_assert(sizeof (SondeMessageInterpreter) == 224, "interpreter");
 
 /* Who says it to whom. */
 typedef enum

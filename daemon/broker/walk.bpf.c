@@ -38,6 +38,27 @@
 #define TYPE_MASK         15
 #define TYPE_STRING       6
 
+/* Of Ruby, in all versions that are known. A frame's flags are in its environment. */
+#define FRAME_KIND      0x7fff0001u
+#define FRAME_IS_C      0x55550001u /* VM_FRAME_MAGIC_CFUNC: it has a native frame of its own */
+#define FRAME_IS_BLOCK  0x66660001u /* VM_FRAME_MAGIC_IFUNC: a block of C, the same */
+#define FRAME_IS_DUMMY  0x79990001u /* VM_FRAME_MAGIC_DUMMY: the outermost */
+#define FRAME_IS_OLDEST 0x20u       /* VM_FRAME_FLAG_FINISH */
+#define VALUE_TYPE      0x1fu
+#define VALUE_IS_STRING 0x05u
+#define VALUE_IS_ARRAY  0x07u
+#define CODE_KIND       0xf01fu
+#define VALUE_IS_CODE   0x701au    /* T_IMEMO, of the kind imemo_iseq */
+#define IS_SPECIAL      (1u << 13) /* a string is elsewhere; an array is not */
+#define EMBEDDED_LENGTH 14         /* shift, of five bits */
+#define EMBEDDED        16         /* of what an object has in itself */
+
+/* Of glibc's struct pthread: where each module's variables of the thread are. */
+#define THREAD_MODULES 8
+#define MODULE_BYTES   16
+#define MAX_MODULES    1024
+#define MAX_VARIABLE   65536
+
 /* What of the kernel is read; where it is, the kernel says. */
 struct thread_struct
 {
@@ -85,6 +106,7 @@ struct scratch
   uint32_t now_ms;
   uint32_t n_told;
   uint32_t is_builtin; /* what is told of, see CODE_IS_BUILTIN */
+  uint32_t is_rising;  /* callers lie behind their callees, not before */
   uint32_t n_records;  /* of this processor: written, or lost and counted by the kernel */
   uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
@@ -201,6 +223,23 @@ find_php_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
   return SONDE_WALK_UTF8;
 }
 
+static inline uint32_t
+find_ruby_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from, uint64_t *length)
+{
+  uint64_t flags = read_pointer (address + place->layout.text_state);
+
+  if ((flags & VALUE_TYPE) != VALUE_IS_STRING)
+    return 0;
+  *length = flags >> EMBEDDED_LENGTH & 31;
+  *from = address + place->layout.text_ascii;
+  if ((flags & IS_SPECIAL) != 0)
+    {
+      *length = read_pointer (address + place->layout.text_length);
+      *from = read_pointer (address + place->layout.text_other);
+    }
+  return SONDE_WALK_UTF8;
+}
+
 /* Characters of a string. */
 __noinline int
 read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, struct bytes *bytes)
@@ -214,12 +253,16 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, s
     return -1;
   text->width = 0;
   text->size_bytes = 0;
-  width = place->kind == SONDE_WALK_PHP ? find_php_text (place, address, &from)
-                                        : find_python_text (place, address, &from);
+  if (place->kind == SONDE_WALK_RUBY)
+    width = find_ruby_text (place, address, &from, &length);
+  else
+    {
+      width = place->kind == SONDE_WALK_PHP ? find_php_text (place, address, &from)
+                                            : find_python_text (place, address, &from);
+      length = read_pointer (address + place->layout.text_length);
+    }
   unit = width == SONDE_WALK_UTF8 ? 1 : width;
-  if ((unit != 1 && unit != 2 && unit != 4)
-      || bpf_probe_read_user (&length, sizeof length,
-                              (const void *) (address + place->layout.text_length)))
+  if (unit != 1 && unit != 2 && unit != 4)
     return -1;
   if (length > SONDE_WALK_TEXT_BYTES / unit - 1)
     length = SONDE_WALK_TEXT_BYTES / unit - 1;
@@ -257,6 +300,104 @@ tell_text (struct scratch *scratch, uint64_t address, SondeWalkText *text, uint8
     read_text (&scratch->place, address, text, (struct bytes *) bytes);
 }
 
+/* What CPython has of a code object. Returns: bytes of its lines */
+static inline uint64_t
+describe_python (struct scratch *scratch, uint64_t address)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+
+  bpf_probe_read_user (&code->first_line, sizeof code->first_line,
+                       (const void *) (address + layout->code_line));
+  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, read_pointer (address + layout->code_file), &code->file, code->file_bytes);
+  tell_text (scratch, 0, &code->scope, code->scope_bytes);
+  return copy_python_lines (code, read_pointer (address + layout->code_lines));
+}
+
+static inline void
+describe_php (struct scratch *scratch, uint64_t address)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+  uint64_t scope = read_pointer (address + layout->code_scope);
+  uint64_t file = 0;
+
+  if (!scratch->is_builtin)
+    {
+      bpf_probe_read_user (&code->first_line, sizeof code->first_line,
+                           (const void *) (address + layout->code_line));
+      file = read_pointer (address + layout->code_file);
+    }
+  if (scope != 0)
+    scope = read_pointer (scope + layout->scope_name);
+  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, file, &code->file, code->file_bytes);
+  tell_text (scratch, scope, &code->scope, code->scope_bytes);
+}
+
+/* An index, which says of each word of code how many entries begin up to there; and the entries. */
+static inline uint64_t
+copy_ruby_lines (struct scratch *scratch, uint64_t body)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+  SondeWalkLines *lines = (SondeWalkLines *) code->lines;
+  uint32_t n_words = 0;
+  uint32_t n_entries = 0;
+  uint64_t index_bytes;
+  uint64_t entries_bytes;
+
+  bpf_probe_read_user (&n_words, sizeof n_words, (const void *) (body + layout->code_size));
+  bpf_probe_read_user (&n_entries, sizeof n_entries, (const void *) (body + layout->code_n_lines));
+  index_bytes = (uint64_t) n_words / 512 + 1;
+  if (index_bytes > SONDE_WALK_MAX_INDEX_STEPS)
+    index_bytes = SONDE_WALK_MAX_INDEX_STEPS;
+  index_bytes = SONDE_WALK_INDEX_BYTES + index_bytes * SONDE_WALK_INDEX_STEP_BYTES;
+  /* Of one entry alone there is none. */
+  if (n_entries < 2)
+    index_bytes = 0;
+  if (n_entries > SONDE_WALK_MAX_ENTRIES)
+    n_entries = SONDE_WALK_MAX_ENTRIES;
+  entries_bytes = n_entries * SONDE_WALK_ENTRY_BYTES;
+  asm volatile("%0 &= 2047" : "+r"(index_bytes));
+  asm volatile("%0 &= 4095" : "+r"(entries_bytes));
+  if (index_bytes
+          > SONDE_WALK_INDEX_BYTES + SONDE_WALK_MAX_INDEX_STEPS * SONDE_WALK_INDEX_STEP_BYTES
+      || entries_bytes > SONDE_WALK_MAX_ENTRIES * SONDE_WALK_ENTRY_BYTES)
+    return 0;
+  lines->index_bytes = index_bytes;
+  lines->n_entries = n_entries;
+  if (index_bytes > 0
+      && bpf_probe_read_user (code->lines + sizeof *lines, index_bytes,
+                              (const void *) read_pointer (body + layout->code_index)))
+    return 0;
+  if (bpf_probe_read_user (code->lines + sizeof *lines + index_bytes, entries_bytes,
+                           (const void *) read_pointer (body + layout->code_lines)))
+    return 0;
+  return sizeof *lines + index_bytes + entries_bytes;
+}
+
+static inline uint64_t
+describe_ruby (struct scratch *scratch, uint64_t address)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+  uint64_t body = read_pointer (address + layout->code_body);
+  uint64_t file = read_pointer (body + layout->code_file);
+
+  /* A number, with a bit behind it that says so. */
+  code->first_line = read_pointer (body + layout->code_line) >> 1;
+  code->first_instruction = read_pointer (body + layout->code_instructions);
+  /* Two paths: as it was said, and without links. */
+  if ((read_pointer (file) & (VALUE_TYPE | IS_SPECIAL)) == (VALUE_IS_ARRAY | IS_SPECIAL))
+    file = read_pointer (file + EMBEDDED);
+  tell_text (scratch, read_pointer (body + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, file, &code->file, code->file_bytes);
+  tell_text (scratch, 0, &code->scope, code->scope_bytes);
+  return copy_ruby_lines (scratch, body);
+}
+
 /* @key: what frames have of it; @address: where it is */
 __noinline int
 tell_code (struct bpf_perf_event_data *sample,
@@ -264,16 +405,12 @@ tell_code (struct bpf_perf_event_data *sample,
            uint64_t key,
            uint64_t address)
 {
-  const SondeWalkLayout *layout;
   SondeWalkCode *code;
   uint64_t length = 0;
-  uint64_t scope = 0;
-  uint64_t file = 0;
   uint64_t size_bytes;
 
   if (!scratch)
     return -1;
-  layout = &scratch->place.layout;
   code = &scratch->code;
   code->kind = SONDE_WALK_RECORD_CODE;
   code->pid = scratch->walk.pid;
@@ -281,21 +418,18 @@ tell_code (struct bpf_perf_event_data *sample,
   code->code = key;
   code->number = scratch->n_records + 1;
   code->first_line = 0;
-  if (!scratch->is_builtin)
+  code->first_instruction = 0;
+  switch (scratch->place.kind)
     {
-      bpf_probe_read_user (&code->first_line, sizeof code->first_line,
-                           (const void *) (address + layout->code_line));
-      file = read_pointer (address + layout->code_file);
+    case SONDE_WALK_PHP:
+      describe_php (scratch, address);
+      break;
+    case SONDE_WALK_RUBY:
+      length = describe_ruby (scratch, address);
+      break;
+    default:
+      length = describe_python (scratch, address);
     }
-  if (layout->code_scope != 0)
-    scope = read_pointer (address + layout->code_scope);
-  if (scope != 0)
-    scope = read_pointer (scope + layout->scope_name);
-  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
-  tell_text (scratch, file, &code->file, code->file_bytes);
-  tell_text (scratch, scope, &code->scope, code->scope_bytes);
-  if (scratch->place.kind == SONDE_WALK_PYTHON)
-    length = copy_python_lines (code, read_pointer (address + layout->code_lines));
   code->lines_bytes = length;
   size_bytes = __builtin_offsetof(SondeWalkCode, lines) + length;
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
@@ -313,10 +447,36 @@ look_at_code (const SondeWalkPlace *place, uint64_t address)
 
   if (place->kind == SONDE_WALK_PYTHON)
     return read_pointer (address + OBJECT_TYPE) == place->code_type ? 0 : CODE_IS_NONE;
+  if (place->kind == SONDE_WALK_RUBY)
+    return (read_pointer (address) & CODE_KIND) == VALUE_IS_CODE ? 0 : CODE_IS_NONE;
   bpf_probe_read_user (&type, sizeof type, (const void *) address);
   if (type == FUNCTION_BUILTIN)
     return CODE_IS_BUILTIN;
   return type == FUNCTION_USER || type == FUNCTION_EVAL ? 0 : CODE_IS_NONE;
+}
+
+/* What another object at the same address has not. */
+static inline uint64_t
+identify_code (const SondeWalkPlace *place, uint64_t address)
+{
+  const SondeWalkLayout *layout = &place->layout;
+  uint64_t name;
+  uint64_t other = 0;
+
+  if (place->kind == SONDE_WALK_RUBY)
+    {
+      /* Its texts have no hash; but what it has of its own lies elsewhere. */
+      other = read_pointer (address + layout->code_body);
+      name = read_pointer (other + layout->code_name) ^ read_pointer (other + layout->code_line);
+    }
+  else
+    {
+      name = read_pointer (address + layout->code_name);
+      bpf_probe_read_user (&other, sizeof other, (const void *) (name + layout->text_hash));
+      if (layout->code_scope != 0)
+        name ^= read_pointer (address + layout->code_scope) << 1;
+    }
+  return name ^ other * 0x9E3779B97F4A7C15ull;
 }
 
 /* Tells of a code object if that was not done. Its @key is its @address, or what others of the same
@@ -332,8 +492,6 @@ meet_code (struct bpf_perf_event_data *sample,
   uint32_t pid;
   uint32_t slot;
   struct seen *seen;
-  uint64_t name;
-  uint64_t hash = 0;
   uint64_t identity;
   int is_same;
   int what;
@@ -351,11 +509,7 @@ meet_code (struct bpf_perf_event_data *sample,
       = seen->code == key && seen->pid == pid && seen->generation == (uint32_t) place->generation;
   if (is_same && now_ms - seen->since_ms >= YOUNG_MS && now_ms - seen->checked_ms < CHECK_MS)
     return seen->identity & CODE_IS_BUILTIN;
-  name = read_pointer (address + place->layout.code_name);
-  bpf_probe_read_user (&hash, sizeof hash, (const void *) (name + place->layout.text_hash));
-  if (place->layout.code_scope != 0)
-    name ^= read_pointer (address + place->layout.code_scope) << 1;
-  identity = name ^ hash * 0x9E3779B97F4A7C15ull;
+  identity = identify_code (place, address);
   if (is_same && (seen->identity ^ identity) >> 1 == 0)
     {
       seen->checked_ms = now_ms;
@@ -392,7 +546,11 @@ move_window (struct scratch *scratch)
   if (scratch->frame >= scratch->window_at && end <= scratch->window_at + scratch->window_bytes)
     return 0;
   scratch->window_at = scratch->frame;
-  if (scratch->frame >= scratch->chunk && end <= scratch->chunk_end)
+  if (scratch->is_rising && end <= scratch->chunk_end)
+    size_bytes = scratch->chunk_end - scratch->frame > WINDOW_BYTES
+                     ? WINDOW_BYTES
+                     : scratch->chunk_end - scratch->frame;
+  else if (scratch->frame >= scratch->chunk && end <= scratch->chunk_end)
     {
       scratch->window_at
           = end - scratch->chunk > WINDOW_BYTES ? end - WINDOW_BYTES : scratch->chunk;
@@ -503,6 +661,59 @@ step_php (struct walker *walker, SondeWalkFrame *frame)
   return FRAME_TAKEN;
 }
 
+/* What is written in C has native frames, and is left out. */
+static inline int
+step_ruby (struct walker *walker, SondeWalkFrame *frame)
+{
+  struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t code = field (scratch, layout->frame_code);
+  uint64_t flags = 0;
+
+  if (bpf_probe_read_user (&flags, sizeof flags,
+                           (const void *) field (scratch, layout->frame_entry)))
+    return FRAME_TORN;
+  switch (flags & FRAME_KIND)
+    {
+    case FRAME_IS_C:
+    case FRAME_IS_BLOCK:
+    case FRAME_IS_DUMMY:
+      return FRAME_SKIPPED;
+    }
+  if (meet_code (walker->sample, scratch, code, code) == CODE_IS_NONE)
+    return FRAME_TORN;
+  frame->code = code;
+  frame->at = field (scratch, layout->frame_at);
+  frame->entry = (flags & FRAME_IS_OLDEST) != 0;
+  return FRAME_TAKEN;
+}
+
+/* Of Ruby frames have no pointers to their callers. */
+static inline uint64_t
+find_caller (const struct scratch *scratch)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t next = scratch->frame + layout->frame_size;
+
+  if (scratch->place.kind != SONDE_WALK_RUBY)
+    return field (scratch, layout->frame_caller);
+  return next < scratch->chunk_end ? next : 0;
+}
+
+static inline int
+step_of_kind (struct walker *walker, SondeWalkFrame *frame)
+{
+  switch (walker->scratch->place.kind)
+    {
+    case SONDE_WALK_PHP:
+      return step_php (walker, frame);
+    case SONDE_WALK_RUBY:
+      return step_ruby (walker, frame);
+    default:
+      return step_python (walker, frame);
+    }
+}
+
 static long
 step (uint32_t index, struct walker *walker)
 {
@@ -514,14 +725,13 @@ step (uint32_t index, struct walker *walker)
   if (scratch->frame == 0)
     return 1;
   if (move_window (scratch) == 0)
-    result = scratch->place.kind == SONDE_WALK_PHP ? step_php (walker, frame)
-                                                   : step_python (walker, frame);
+    result = step_of_kind (walker, frame);
   if (result == FRAME_TORN)
     {
       scratch->walk.flags |= SONDE_WALK_TORN;
       return 1;
     }
-  scratch->frame = field (scratch, scratch->place.layout.frame_caller);
+  scratch->frame = find_caller (scratch);
   scratch->walk.n_frames += result == FRAME_TAKEN;
   return 0;
 }
@@ -602,6 +812,49 @@ begin_php (struct scratch *scratch)
   return 1;
 }
 
+/* Callers lie behind their callees, up to the end of a stack. */
+__noinline int
+begin_ruby (struct scratch *scratch)
+{
+  struct task_struct *task = (void *) bpf_get_current_task ();
+  uint64_t thread = BPF_CORE_READ (task, thread.fsbase);
+  const SondeWalkLayout *layout;
+  uint64_t variable[2] = { 0 }; /* module, offset */
+  uint64_t state;
+  uint64_t block;
+
+  if (!scratch)
+    return 0;
+  layout = &scratch->place.layout;
+  if (bpf_probe_read_user (variable, sizeof variable, (const void *) scratch->place.key)
+      || variable[0] == 0 || variable[0] >= MAX_MODULES || variable[1] >= MAX_VARIABLE)
+    return 0;
+  block = read_pointer (read_pointer (thread + THREAD_MODULES) + variable[0] * MODULE_BYTES);
+  state = read_pointer (block + variable[1]);
+  if (state == 0)
+    return 0;
+  scratch->frame = read_pointer (state + layout->state_frame);
+  scratch->chunk = read_pointer (state + layout->state_chunk);
+  scratch->chunk_end
+      = scratch->chunk + read_pointer (state + layout->state_chunk_size) * sizeof (uint64_t);
+  scratch->is_rising = 1;
+  return scratch->frame >= scratch->chunk && scratch->frame < scratch->chunk_end;
+}
+
+static inline int
+begin (struct scratch *scratch)
+{
+  switch (scratch->place.kind)
+    {
+    case SONDE_WALK_PHP:
+      return begin_php (scratch);
+    case SONDE_WALK_RUBY:
+      return begin_ruby (scratch);
+    default:
+      return begin_python (scratch);
+    }
+}
+
 /* To return 0 would suppress the sample. */
 SEC ("perf_event")
 int
@@ -625,7 +878,8 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->walk.tid = ids;
   scratch->chunk = 0;
   scratch->chunk_end = 0;
-  if (!(scratch->place.kind == SONDE_WALK_PHP ? begin_php (scratch) : begin_python (scratch)))
+  scratch->is_rising = 0;
+  if (!begin (scratch))
     return 1;
   scratch->window_bytes = 0;
   scratch->n_told = 0;

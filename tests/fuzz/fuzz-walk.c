@@ -18,11 +18,12 @@
 static void
 check_described (SondeCode *code, uint32_t at)
 {
-  for (int kind = SONDE_LINE_TABLE_NONE; kind <= SONDE_LINE_TABLE_LOCATIONS; kind++)
+  for (int kind = SONDE_LINE_TABLE_NONE; kind <= SONDE_LINE_TABLE_INDEXED; kind++)
     {
-      const SondeRuntime runtime
-          = { .kind = kind == SONDE_LINE_TABLE_NONE ? SONDE_WALK_PHP : SONDE_WALK_PYTHON,
-              .lines = (SondeLineTableKind) kind };
+      const SondeRuntime runtime = { .kind = kind == SONDE_LINE_TABLE_NONE      ? SONDE_WALK_PHP
+                                             : kind == SONDE_LINE_TABLE_INDEXED ? SONDE_WALK_RUBY
+                                                                                : SONDE_WALK_PYTHON,
+                                     .lines = (SondeLineTableKind) kind };
       g_autofree char *text = sonde_code_describe (code, &runtime, (int64_t) (int32_t) at);
 
       if (text[0] == '\0' || !g_utf8_validate (text, -1, NULL) || strchr (text, '\n') != NULL)
@@ -96,7 +97,7 @@ run_lines (Input *input)
   uint32_t first_line = (uint32_t) input_take_u64 (input);
   g_autofree uint8_t *table = g_memdup2 (input->at, input->left);
 
-  for (int kind = SONDE_LINE_TABLE_PAIRS; kind <= SONDE_LINE_TABLE_LOCATIONS; kind++)
+  for (int kind = SONDE_LINE_TABLE_PAIRS; kind <= SONDE_LINE_TABLE_INDEXED; kind++)
     for (int64_t at = -2; at < 512; at++)
       if (sonde_line_table_find ((SondeLineTableKind) kind, table, input->left, first_line, at)
           > INT32_MAX)

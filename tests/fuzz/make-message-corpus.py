@@ -107,13 +107,14 @@ def request_counters(pid=10, padding=0):
 LAYOUT = dict(zip(('thread_data', 'thread_data_size', 'thread_data_value', 'state_frame', 'holder_frame', 'is_indirect', 'frame_size', 'frame_code',
                    'frame_caller', 'frame_at', 'is_at_index', 'frame_entry', 'entry', 'is_code_tagged', 'code_line', 'code_file', 'code_name',
                    'code_lines', 'text_length', 'text_hash', 'text_state', 'text_ascii', 'text_other', 'state_chunk',
-                   'code_scope', 'scope_name', 'code_n_lines', 'instruction_line'),
-                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 296, 0, 0, 0, 0)))
+                   'code_scope', 'scope_name', 'instruction_line', 'code_n_lines', 'state_chunk_size', 'code_body', 'code_instructions',
+                   'code_size', 'code_index'),
+                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 296, *(0,) * 9)))
 
 
 def interpreter(pid=10, kind=1, padding=0, **changes):
-    place = (1, 0x1000, 0x2000, 0x3000, kind, padding, *(LAYOUT | changes).values()) if kind else (0,) * (6 + len(LAYOUT))
-    return packet(INTERPRETER, struct.pack(f'<iIQQQQII4Q2I{len(LAYOUT)}I', pid, padding,
+    place = (1, 0x1000, 0x2000, 0x3000, kind, *(LAYOUT | changes).values()) if kind else (0,) * (5 + len(LAYOUT))
+    return packet(INTERPRETER, struct.pack(f'<iIQQQQII4Q{1 + len(LAYOUT)}I', pid, padding,
                                            *((0, 0x400000, 0, 5, 8, 1) if kind else (0,) * 6), *place))
 
 
@@ -171,7 +172,7 @@ def good():
         'file': (ANSWER, answer_file(1, b'')), 'no-file': (ANSWER, answer_file(1, status=2)), 'stop': (TO_WORKER, packet(STOP)),
         'pause': (TO_WORKER, packet(PAUSE)), 'resume': (TO_WORKER, packet(RESUME)), 'report': (TO_WORKER, packet(REPORT)),
         'note': (TO_WORKER, packet(NOTE, b'A sentence')), 'counters': (TO_WORKER, counters()),
-        'interpreter': (REQUEST, interpreter()), 'interpreter-php': (REQUEST, interpreter(kind=2)), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
+        'interpreter': (REQUEST, interpreter()), 'interpreter-php': (REQUEST, interpreter(kind=2)), 'interpreter-ruby': (REQUEST, interpreter(kind=3)), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
         'counters-of-process': (TO_WORKER, counters(5, pid=10, n_fds=0)), 'counters-request': (REQUEST, request_counters()),
         'hello': (FROM_WORKER, hello()), 'rings-mapped': (FROM_WORKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
         'process-request': (REQUEST, request_process()), 'file-request': (REQUEST, request_file()),

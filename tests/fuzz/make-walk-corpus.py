@@ -34,10 +34,10 @@ def pairs(*steps):
 
 
 def elf(symbols, pieces, extra=None):
-    """symbols: name: (value, size); pieces: address: bytes; extra: name, type and bytes of one more section."""
+    """symbols: name: (value, size, perhaps a type); pieces: address: bytes; extra: name, type and bytes of one more section."""
     strings, table = b'\0', bytes(24)
-    for name, (value, size) in symbols.items():
-        table += struct.pack('<IBBHQQ', len(strings), 0x11, 0, 1, value, size)
+    for name, (value, size, *kind) in symbols.items():
+        table += struct.pack('<IBBHQQ', len(strings), 0x10 | (kind or [1])[0], 0, 1, value, size)
         strings += name + b'\0'
     names = b'\0.dynsym\0.dynstr\0.shstrtab\0'
     contents = [(1, 11, table), (9, 3, strings), (17, 3, b'')]
@@ -75,6 +75,17 @@ def python(version=0x030b02f0, uses=USES_KEY, without=()):
 def php(build=b'API20220829,NTS', size=1800):
     return elf({b'executor_globals': (0x6000, size), b'execute_ex': (0x7000, 500)}, {},
                (b'.rodata', 1, b'\0' + build + b'\0'))
+
+
+def ruby(api=(3, 1, 0), pair=0x4008, index=1):
+    return elf({b'ruby_current_ec': (8, 8, 6), b'rb_vm_exec': (0x7000, 500), b'ruby_api_version': (0x100, 12)},
+               {0x100: struct.pack('<3I', *api)},
+               (b'.rela.dyn', 4, struct.pack('<QQQ', 0x4000, index << 32 | 16, 0) + struct.pack('<QQQ', pair, index << 32 | 17, 0)))
+
+
+def ruby_lines(entries=2, index=struct.pack('<6Q', *(0x81 << 7 * i for i in range(6))) + b'\1' * 80, size=None):
+    return (struct.pack('<II', len(index) if size is None else size, entries) + index
+            + b''.join(struct.pack('<iii', 10 + i, i, 0) for i in range(entries)))
 
 
 def threads(place=1296, size=16):
@@ -137,6 +148,16 @@ SEEDS = {
     'php-with-threads': php(b'API20220829,TS'),
     'php-of-another-size': php(size=1808),
     'php-cut': php()[:-70],
+    'ruby': ruby(),
+    'ruby-unknown': ruby((3, 3, 0)),
+    'ruby-no-pair': ruby(pair=0x4010),
+    'ruby-no-variable': ruby(index=2),
+    'ruby-cut': ruby()[:-70],
+    'lines-of-ruby': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines(),
+    'lines-of-ruby-one': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines(1, b''),
+    'lines-of-ruby-cut': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines()[:140],
+    'lines-of-ruby-beyond': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines(size=2**32 - 1),
+    'code-of-ruby': pairs(code(name=b'block in run', width=8, table=ruby_lines()), 3),
     'threads': threads(),
     'threads-far': threads(place=5000),
     'threads-near': threads(place=100),

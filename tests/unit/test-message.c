@@ -294,7 +294,6 @@ refuses_interpreters_that_cannot_be (void)
   G_STMT_END
   REFUSE (message.pid = 0, "impossible process");
   REFUSE (message.padding = 1, "impossible process");
-  REFUSE (message.place.padding = 1, "impossible process");
   REFUSE (message.place.kind = SONDE_N_WALK_KINDS, "impossible process");
   REFUSE (message.place.kind = SONDE_WALK_NONE, "a place of what is no interpreter");
   REFUSE (message.place.layout.is_indirect = 2, "neither yes nor no");
@@ -314,6 +313,11 @@ refuses_interpreters_that_cannot_be (void)
   REFUSE (message.place.layout.scope_name = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.code_n_lines = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.instruction_line = UINT32_MAX, "a field out of range");
+  REFUSE (message.place.layout.state_chunk_size = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_body = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_instructions = UINT32_MAX, "a field out of range");
+  REFUSE (message.place.layout.code_size = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_index = SONDE_WALK_MAX_OFFSET, "a field out of range");
 #undef REFUSE
   message = (SondeMessageInterpreter){ .header = message.header, .pid = 7 };
   assert_taken (&message, sizeof message, 0);

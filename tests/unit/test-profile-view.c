@@ -197,12 +197,20 @@ tells_each_interpreter_from_what_it_runs (void)
     const char *module;
     SondeFoldKind kind;
   } rows[] = {
-    { "python", SONDE_FOLD_SCRIPT },          { "python3.11", SONDE_FOLD_INTERNAL },
-    { "libpython3.so", SONDE_FOLD_INTERNAL }, { "php", SONDE_FOLD_SCRIPT },
-    { "php8.2", SONDE_FOLD_INTERNAL },        { "bin/php", SONDE_FOLD_INTERNAL },
-    { "php-fpm8.2", SONDE_FOLD_INTERNAL },    { "libphp8.2.so", SONDE_FOLD_INTERNAL },
-    { "libc.so.6", SONDE_FOLD_PLAIN },        { "", SONDE_FOLD_PLAIN },
-    { "bin/libc.so.6", SONDE_FOLD_PLAIN },    { "phi", SONDE_FOLD_PLAIN },
+    { "python", SONDE_FOLD_SCRIPT },
+    { "python3.11", SONDE_FOLD_INTERNAL },
+    { "libpython3.so", SONDE_FOLD_INTERNAL },
+    { "php", SONDE_FOLD_SCRIPT },
+    { "php8.2", SONDE_FOLD_INTERNAL },
+    { "bin/php", SONDE_FOLD_INTERNAL },
+    { "php-fpm8.2", SONDE_FOLD_INTERNAL },
+    { "libphp8.2.so", SONDE_FOLD_INTERNAL },
+    { "libc.so.6", SONDE_FOLD_PLAIN },
+    { "", SONDE_FOLD_PLAIN },
+    { "bin/libc.so.6", SONDE_FOLD_PLAIN },
+    { "phi", SONDE_FOLD_PLAIN },
+    { "ruby", SONDE_FOLD_SCRIPT },
+    { "libruby-3.1.so.3.1.2", SONDE_FOLD_INTERNAL },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)

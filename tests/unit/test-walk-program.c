@@ -859,6 +859,289 @@ ends_where_the_list_of_php_does_not (void)
   g_assert_cmpuint (n_frames, ==, 3);
 }
 
+/* --- Ruby of our own --- */
+
+#define RUBY_METHOD    0x11110001
+#define RUBY_BLOCK     0x22220001
+#define RUBY_C         0x55550001
+#define RUBY_DUMMY     0x79990001
+#define RUBY_OLDEST    0x20
+#define RUBY_ELSEWHERE (1 << 13)
+#define N_CONTROLS     4
+#define N_WORDS        3
+
+typedef struct
+{
+  uint64_t flags;
+  uint64_t class;
+  union
+  {
+    struct
+    {
+      uint64_t length;
+      const char *bytes;
+    } elsewhere;
+    char here[24];
+    const void *items[3];
+  };
+} RubyObject;
+
+typedef struct
+{
+  const RubyObject *file;
+  const RubyObject *name;
+  uint64_t line; /* twice as much, and one */
+  const uint64_t *instructions;
+  const int32_t *entries;
+  const void *index;
+  uint32_t size;
+  uint32_t n_entries;
+} RubyBody;
+
+typedef struct
+{
+  uint64_t flags;
+  uint64_t wrapper;
+  const RubyBody *body;
+} RubyCode;
+
+typedef struct
+{
+  const uint64_t *at;
+  const RubyCode *code;
+  const uint64_t *environment;
+} RubyControl;
+
+typedef struct
+{
+  const void *stack;
+  uint64_t n_words;
+  const RubyControl *control;
+} RubyState;
+
+typedef struct
+{
+  uint64_t variable[2]; /* module, offset */
+  RubyObject path;
+  RubyObject paths;
+  RubyObject names[2];
+  uint64_t instructions[N_WORDS];
+  int32_t entries[3];
+  RubyBody bodies[2];
+  RubyCode codes[2];
+  uint64_t environments[N_CONTROLS];
+  RubyControl controls[N_CONTROLS];
+  RubyState state;
+  SondeWalkPlace place;
+} FakeRuby;
+
+static __thread RubyState *ruby_state;
+
+/* What it runs: a block, which "each" of C has called, which a method did, which is the first. */
+static void
+ruby_init (FakeRuby *self)
+{
+  const guint8 *thread = __builtin_thread_pointer ();
+  const guint8 *const *modules;
+  RubyObject path = { .flags = 5 | RUBY_ELSEWHERE, .elsewhere = { 19, "/srv/longer/than/24.rb" } };
+
+  memcpy (&modules, thread + 8, sizeof modules);
+  *self = (FakeRuby){
+    /* The first module is the program; each has two words. */
+    .variable = { 1, (uint64_t) ((guint8 *) &ruby_state - modules[2]) },
+    .path = path,
+    .paths = { .flags = 7 | 1 << 13, .items = { &self->path, &self->path } },
+    .names = { { .flags = 5 | 12 << 14, .here = "block in run" },
+               { .flags = 5 | 3 << 14, .here = "run" } },
+    .entries = { 40, 0, 0 },
+    .codes = { { .flags = 0x701a, .body = &self->bodies[0] },
+               { .flags = 0x701a, .body = &self->bodies[1] } },
+    .environments
+    = { RUBY_BLOCK | RUBY_OLDEST, RUBY_C, RUBY_METHOD | RUBY_OLDEST, RUBY_DUMMY | RUBY_OLDEST },
+    .controls = { { &self->instructions[2], &self->codes[0], &self->environments[0] },
+                  { NULL, NULL, &self->environments[1] },
+                  { &self->instructions[1], &self->codes[1], &self->environments[2] },
+                  { NULL, NULL, &self->environments[3] } },
+    .state = { self->controls, sizeof self->controls / 8, self->controls },
+    .place = { .generation = 7,
+               .key = (guintptr) self->variable,
+               .kind = SONDE_WALK_RUBY,
+               .layout = { .state_chunk = offsetof (RubyState, stack),
+                           .state_chunk_size = offsetof (RubyState, n_words),
+                           .state_frame = offsetof (RubyState, control),
+                           .frame_size = sizeof (RubyControl),
+                           .frame_at = offsetof (RubyControl, at),
+                           .frame_code = offsetof (RubyControl, code),
+                           .frame_entry = offsetof (RubyControl, environment),
+                           .entry = SONDE_WALK_ENTRY_FLAG,
+                           .code_body = offsetof (RubyCode, body),
+                           .code_size = offsetof (RubyBody, size),
+                           .code_instructions = offsetof (RubyBody, instructions),
+                           .code_file = offsetof (RubyBody, file),
+                           .code_name = offsetof (RubyBody, name),
+                           .code_line = offsetof (RubyBody, line),
+                           .code_lines = offsetof (RubyBody, entries),
+                           .code_n_lines = offsetof (RubyBody, n_entries),
+                           .code_index = offsetof (RubyBody, index),
+                           .text_length = 16,
+                           .text_ascii = 16,
+                           .text_other = 24 } },
+  };
+  for (guint i = 0; i < 2; i++)
+    self->bodies[i] = (RubyBody){ .file = &self->paths,
+                                  .name = &self->names[i],
+                                  .line = 2 * (39 + i) + 1,
+                                  .instructions = self->instructions,
+                                  .entries = self->entries,
+                                  .size = N_WORDS,
+                                  .n_entries = 1 };
+  ruby_state = &self->state;
+}
+
+/* FALSE: skipped */
+static gboolean
+walk_ruby (void (*spoil) (FakeRuby *fake), FakeRuby *fake, Sampled *sampled)
+{
+  ruby_init (fake);
+  if (!sampled_init (sampled, RING_PAGES))
+    {
+      sampled_clear (sampled);
+      return FALSE;
+    }
+  if (spoil != NULL)
+    spoil (fake);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), &fake->place), ==, 0);
+  burn (RUN_MS);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), NULL), ==, 0);
+  sampled_read (sampled);
+  g_assert_cmpuint (sampled->n_strange, ==, 0);
+  return TRUE;
+}
+
+static void
+walks_what_runs_in_ruby (void)
+{
+  FakeRuby fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_ruby (NULL, &fake, &sampled))
+    return;
+  g_assert_cmpuint (sampled.codes->len, ==, 2);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[0].code, ==, (guintptr) &fake.codes[0]);
+  g_assert_cmpuint (codes[0].first_line, ==, 39);
+  g_assert_cmpuint (codes[0].first_instruction, ==, (guint32) (guintptr) fake.instructions);
+  g_assert_cmpuint (codes[0].name.size_bytes, ==, 12);
+  g_assert_cmpint (memcmp (codes[0].name_bytes, "block in run", 12), ==, 0);
+  g_assert_cmpuint (codes[0].file.size_bytes, ==, 19);
+  g_assert_cmpint (memcmp (codes[0].file_bytes, "/srv/longer/than/24", 19), ==, 0);
+  g_assert_cmpuint (codes[0].lines_bytes, ==, sizeof (SondeWalkLines) + sizeof fake.entries);
+  g_assert_cmpint (memcmp (codes[1].name_bytes, "run", 3), ==, 0);
+  g_assert_cmpuint (sampled.walks->len, >, 0);
+  for (guint i = 0; i < sampled.walks->len; i++)
+    {
+      const SondeWalkRecord *walk = &g_array_index (sampled.walks, SondeWalkRecord, i);
+
+      g_assert_cmpuint (walk->flags, ==, 0);
+      g_assert_cmpuint (walk->n_frames, ==, 2);
+      g_assert_cmpuint (walk->frames[0].code, ==, (guintptr) &fake.codes[0]);
+      g_assert_cmpuint (walk->frames[0].at - codes[0].first_instruction, ==, 16);
+      g_assert_cmpuint (walk->frames[0].entry, ==, 1);
+      g_assert_cmpuint (walk->frames[1].code, ==, (guintptr) &fake.codes[1]);
+      g_assert_cmpuint (walk->frames[1].entry, ==, 1);
+    }
+  sampled_clear (&sampled);
+}
+
+/* Returns: the flags of the first walk, 0 if there is none; G_MAXUINT32: skipped */
+static guint32
+spoil_ruby (void (*spoil) (FakeRuby *fake), guint *n_frames, SondeWalkCode *code)
+{
+  FakeRuby fake;
+  Sampled sampled;
+  guint32 flags = 0;
+
+  *n_frames = G_MAXUINT;
+  *code = (SondeWalkCode){ 0 };
+  if (!walk_ruby (spoil, &fake, &sampled))
+    return G_MAXUINT32;
+  if (sampled.walks->len > 0)
+    {
+      flags = g_array_index (sampled.walks, SondeWalkRecord, 0).flags;
+      *n_frames = g_array_index (sampled.walks, SondeWalkRecord, 0).n_frames;
+    }
+  if (sampled.codes->len > 0)
+    *code = g_array_index (sampled.codes, SondeWalkCode, 0);
+  sampled_clear (&sampled);
+  return flags;
+}
+
+static void
+stack_without_end (FakeRuby *fake)
+{
+  fake->state.n_words = UINT64_MAX / 16;
+}
+
+static void
+stack_elsewhere (FakeRuby *fake)
+{
+  fake->state.stack = &fake->state;
+}
+
+static void
+variable_of_no_module (FakeRuby *fake)
+{
+  fake->variable[0] = UINT64_MAX;
+}
+
+static void
+environment_nowhere (FakeRuby *fake)
+{
+  fake->controls[2].environment = (const uint64_t *) 8;
+}
+
+static void
+block_of_text (FakeRuby *fake)
+{
+  fake->controls[0].code = (const RubyCode *) &fake->names[0];
+}
+
+static void
+lines_without_end (FakeRuby *fake)
+{
+  fake->bodies[0].n_entries = UINT32_MAX;
+  fake->bodies[0].size = UINT32_MAX;
+  fake->names[0].flags |= RUBY_ELSEWHERE;
+  fake->names[0].elsewhere.length = UINT64_MAX;
+  fake->names[0].elsewhere.bytes = (const char *) fake;
+}
+
+static void
+ends_where_the_list_of_ruby_does_not (void)
+{
+  SondeWalkCode code;
+  guint n_frames;
+  guint32 flags = spoil_ruby (stack_without_end, &n_frames, &code);
+
+  if (flags == G_MAXUINT32)
+    return;
+  /* Behind the frames is what makes none. */
+  g_assert_cmpuint (flags, ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (spoil_ruby (stack_elsewhere, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, G_MAXUINT);
+  g_assert_cmpuint (spoil_ruby (variable_of_no_module, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, G_MAXUINT);
+  g_assert_cmpuint (spoil_ruby (environment_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (spoil_ruby (block_of_text, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (spoil_ruby (lines_without_end, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (code.lines_bytes, <=, SONDE_WALK_LINES_BYTES);
+  g_assert_cmpuint (code.name.size_bytes, <=, SONDE_WALK_TEXT_BYTES);
+}
+
 /* Two counts that know nothing of each other: the program's and the kernel's. */
 static void
 numbers_all_that_it_tells_also_what_is_lost (void)
@@ -950,6 +1233,9 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/ends-where-the-list-of-php-does-not",
                    ends_where_the_list_of_php_does_not);
   g_test_add_func ("/walk-program/walks-what-runs-in-php", walks_what_runs_in_php);
+  g_test_add_func ("/walk-program/ends-where-the-list-of-ruby-does-not",
+                   ends_where_the_list_of_ruby_does_not);
+  g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
                    numbers_all_that_it_tells_also_what_is_lost);
   g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",

@@ -145,6 +145,7 @@ code_new (const SondeWalkCode *record)
   self->name = read_name (record);
   self->file = shorten_path (read_text (&record->file, record->file_bytes));
   self->first_line = record->first_line;
+  self->first_instruction = record->first_instruction;
   self->lines_bytes = record->lines_bytes;
   self->lines = g_memdup2 (record->lines, record->lines_bytes);
   self->n_bytes = sizeof *self + strlen (self->name) + strlen (self->file) + self->lines_bytes

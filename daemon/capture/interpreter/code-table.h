@@ -24,6 +24,7 @@ typedef struct
   char *name; /* UTF-8, printable; with that of its class; "": it is outside of functions */
   char *file; /* the last part of its path, the same; with the folder of one that all have */
   uint32_t first_line;
+  uint32_t first_instruction;
   uint8_t *lines;
   size_t lines_bytes;
   size_t n_bytes; /* that it takes */

@@ -180,6 +180,9 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
   if (kind != SONDE_WALK_NONE)
     {
       result = sonde_runtime_kinds[kind].find (fd, name, &file->runtime, &why);
+      if (result == 0 && sonde_runtime_kinds[kind].find_evaluator != NULL)
+        result
+            = sonde_runtime_kinds[kind].find_evaluator (fd, mapping->module, &file->runtime, &why);
       file->kind = result == 0          ? FILE_RUNTIME
                    : result == -ENOTSUP ? FILE_UNKNOWN_RUNTIME
                                         : FILE_OTHER;
@@ -399,13 +402,14 @@ sonde_interpreters_check_losses (SondeInterpreters *self, guint64 n_lost)
   return FALSE;
 }
 
-/* Bytes of code before the instruction. */
+/* Bytes of code before the instruction; or what else its lines are found by. */
 static int64_t
-instruction_of (const SondeRuntime *runtime, const SondeWalkFrame *frame)
+instruction_of (const SondeRuntime *runtime, const SondeCode *code, const SondeWalkFrame *frame)
 {
-  return runtime->first_instruction != 0
-             ? (int64_t) (int32_t) frame->at - (int64_t) runtime->first_instruction
-             : (int64_t) (int32_t) frame->at * runtime->instruction_bytes;
+  int64_t at = (int32_t) (frame->at - code->first_instruction);
+
+  return runtime->first_instruction != 0 ? at - (int64_t) runtime->first_instruction
+                                         : at * runtime->instruction_bytes;
 }
 
 static uint64_t
@@ -440,7 +444,7 @@ name_frame (SondeInterpreters *self,
   place = &code->recent[frame->at >> 1 & (SONDE_CODE_RECENT - 1)];
   if (!place->is_set || place->at != frame->at)
     {
-      text = sonde_code_describe (code, runtime, instruction_of (runtime, frame));
+      text = sonde_code_describe (code, runtime, instruction_of (runtime, code, frame));
       *place = (SondeCodePlace){ .at = frame->at,
                                  .is_set = TRUE,
                                  .made_up

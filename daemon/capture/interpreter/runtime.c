@@ -3,6 +3,7 @@
 
 #include "daemon/capture/interpreter/php-finder.h"
 #include "daemon/capture/interpreter/python-finder.h"
+#include "daemon/capture/interpreter/ruby-finder.h"
 
 const SondeRuntimeKind sonde_runtime_kinds[SONDE_N_WALK_KINDS] = {
   [SONDE_WALK_PYTHON] = { .language = "Python",
@@ -17,6 +18,14 @@ const SondeRuntimeKind sonde_runtime_kinds[SONDE_N_WALK_KINDS] = {
                        .outside = "{main}",
                        .has_name = sonde_php_has_name,
                        .find = sonde_php_find },
+  [SONDE_WALK_RUBY] = { .language = "Ruby",
+                        .needs_libc = true,
+                        .begins_early = true,
+                        .tag = " [ruby]",
+                        .outside = "[unnamed]",
+                        .has_name = sonde_ruby_has_name,
+                        .find = sonde_ruby_find,
+                        .find_evaluator = sonde_ruby_find_evaluator },
 };
 
 SondeWalkKind

@@ -8,6 +8,7 @@
 
 #include "daemon/base/walk.h"
 #include "daemon/capture/interpreter/line-table.h"
+#include "unwind/module.h"
 
 /**
  * SECTION: runtime
@@ -52,6 +53,12 @@ typedef struct
    * Returns: 0 or a negative errno: -ENOENT it is none; -ENOTSUP one of another kind
    */
   int (*find) (int fd, const char *file_name, SondeRuntime *runtime, const char **why);
+  /* NULL: what find() says is the evaluating function; else this finds it in what that calls, with
+   * the same results. */
+  int (*find_evaluator) (int fd,
+                         const SondeUnwindModule *module,
+                         SondeRuntime *runtime,
+                         const char **why);
 } SondeRuntimeKind;
 
 /* By SondeWalkKind; that of SONDE_WALK_NONE is empty. */
