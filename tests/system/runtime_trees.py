@@ -7,11 +7,14 @@ import re
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
-# natives: what of the interpreter's own functions is judged, too; function_line: where one begins, at its indentation
-Tree = collections.namedtuple('Tree', 'language programs program callers natives roots recursive optional function_line')
+# files: whose functions are judged; natives: what of the interpreter's own is, too; evaluator: its function that every
+# stack has; thread_root: where those of other threads begin; function_line: where one begins, at its indentation
+Tree = collections.namedtuple('Tree', 'language programs program files callers natives evaluator roots thread_root optional function_line')
 
 PHP = Tree(
     language='php', programs=('php8.2',), program=os.path.join(FOLDER, 'call-tree.php'),
+    # What is built in has none, and what was made of a text one of its own.
+    files=re.compile(r"call-tree\.php(\(\d+\) : eval\(\)'d code)?|"),
     callers={
         'main': ['{main}'], 'turn': ['main'], 'microtime': ['main'],
         'through_usort': ['turn'], 'range': ['through_usort', 'through_map', 'through_callable'], 'usort': ['through_usort'],
@@ -31,9 +34,34 @@ PHP = Tree(
         'is_int': ['array_filter'],
     },
     natives=('zend_sort', 'zend_insert_sort', 'zend_generator_resume', 'zend_objects_destroy_object'),
-    roots=('{main}',), recursive=('descend',),
+    evaluator='execute_ex', roots=('{main}',), thread_root=None,
     optional=('microtime', 'range', 'is_int', 'zend_objects_destroy_object', 'array_filter'),
     function_line=re.compile(r'^(?P<indent> *)(?:public |private |static )*function (?P<name>\w+)'))
+
+RUBY = Tree(
+    language='ruby', programs=('ruby3.1',), program=os.path.join(FOLDER, 'call-tree.rb'),
+    files=re.compile(r'call-tree\.rb|generated\.rb'),
+    callers={
+        'main': ['<main>'], 'turn': ['main'], 'compress': ['block in main'],
+        'rb_ary_each': ['through_sort', 'through_each'],
+        'through_sort': ['turn'], 'block in through_sort': ['rb_ary_each'], 'sort_key': ['block in through_sort'],
+        'leaf_of_sorting': ['sort_key'],
+        'through_each': ['turn'], 'block in through_each': ['rb_ary_each'], 'leaf_of_mapping': ['block in through_each'],
+        'block in leaf_of_mapping': ['leaf_of_mapping'],
+        'through_re': ['turn'], 'block in through_re': ['through_re'], 'leaf_of_replacing': ['block in through_re'],
+        'through_yield': ['turn'], 'yielding': ['through_yield'], 'block in through_yield': ['yielding'],
+        'leaf_of_yielding': ['block in through_yield'],
+        'through_objects': ['turn'], 'initialize': ['through_objects'], 'method_missing': ['through_objects'],
+        'find': ['method_missing'], 'made': ['through_objects'], 'block in made': ['made'],
+        'block in <class:Odd>': ['through_objects'],
+        'through_recursion': ['turn'], 'descend': ['through_recursion', 'descend'], 'bottom': ['descend'],
+        'through_eval': ['turn'], 'generated': ['through_eval'], 'made_up': ['generated'],
+        'through_rescue': ['turn'], 'rescue in through_rescue': ['through_rescue'],
+        'leaf_of_rescue': ['through_rescue', 'rescue in through_rescue'],
+        'through_inject': ['turn'], 'block in through_inject': ['through_inject'], 'leaf_of_inject': ['block in through_inject'],
+    },
+    natives=('rb_ary_each',), evaluator='rb_vm_exec', roots=('<main>',), thread_root='block in main', optional=('initialize', 'main'),
+    function_line=re.compile(r'^(?P<indent> *)def (?:self\.)?(?P<name>[\w?]+)'))
 
 
 class Judge:
@@ -49,20 +77,22 @@ class Judge:
         if function in self.tree.natives:
             return function, None
         match = self.frame.match(function or '')
-        return (match['name'], match) if match and not match['name'].startswith('[') else None
+        is_ours = match and not match['name'].startswith('[') and self.tree.files.fullmatch(match['file'] or '')
+        return (match['name'], match) if is_ours else None
 
-    def judge(self, names):
+    def judge(self, names, is_of_thread):
         """Why the path, outermost first, is none of the tree, or None."""
-        if names and names[0] not in self.tree.roots:
+        roots = (self.tree.thread_root,) if is_of_thread else self.tree.roots
+        if names and names[0] not in roots:
             return f'begins with {names[0]}'
         for caller, name in zip(names, names[1:]):
-            if caller not in self.tree.callers.get(name, ()) and name not in self.tree.roots:
+            if caller not in self.tree.callers.get(name, ()) and name not in roots:
                 return f'{name} is called by {caller}'
         return None
 
     def check_line(self, name, match):
         """Why its line cannot be, or None."""
-        name = re.split(r'::|#', name)[-1]
+        name = re.split(r'::| in ', name)[-1]
         if not match or match['file'] != os.path.basename(self.tree.program) or name not in self.lines or not match['line']:
             return None
         first, last = self.lines[name]
