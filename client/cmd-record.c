@@ -76,8 +76,8 @@ static const struct
     "service it is, where the kernel has BPF" },
   { "interpreters-musl", "only with glibc they can be found, and theirs is musl" },
   { "interpreters-unknown",
-    "only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 without threads and of "
-    "Ruby 3.1 are known; sondectl dump says which file it is" },
+    "only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 and 8.4 without threads "
+    "and of Ruby 3.1 are known; sondectl dump says which file it is" },
 };
 
 #define CUT_MIN_PERCENT  1.0

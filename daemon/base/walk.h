@@ -30,7 +30,7 @@ typedef enum
 {
   SONDE_WALK_NONE = 0,   /* the process is no interpreter (any more) */
   SONDE_WALK_PYTHON = 1, /* CPython 3.8 to 3.14 */
-  SONDE_WALK_PHP = 2,    /* PHP 8.2, without threads */
+  SONDE_WALK_PHP = 2,    /* PHP 8.2 and 8.4, without threads */
   SONDE_WALK_RUBY = 3,   /* Ruby 3.1 */
   SONDE_N_WALK_KINDS,
 } SondeWalkKind;

@@ -12,7 +12,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 Tree = collections.namedtuple('Tree', 'language programs program files callers natives evaluator roots thread_root optional function_line')
 
 PHP = Tree(
-    language='php', programs=('php8.2',), program=os.path.join(FOLDER, 'call-tree.php'),
+    language='php', programs=('php8.2', 'php8.4'), program=os.path.join(FOLDER, 'call-tree.php'),
     # What is built in has none, and what was made of a text one of its own.
     files=re.compile(r"call-tree\.php(\(\d+\) : eval\(\)'d code)?|"),
     callers={
@@ -43,7 +43,8 @@ RUBY = Tree(
     files=re.compile(r'call-tree\.rb|generated\.rb'),
     callers={
         'main': ['<main>'], 'turn': ['main'], 'compress': ['block in main'],
-        'rb_ary_each': ['through_sort', 'through_each'],
+        # What loads a library does, too.
+        'rb_ary_each': ['through_sort', 'through_each', '<main>'],
         'through_sort': ['turn'], 'block in through_sort': ['rb_ary_each'], 'sort_key': ['block in through_sort'],
         'leaf_of_sorting': ['sort_key'],
         'through_each': ['turn'], 'block in through_each': ['rb_ary_each'], 'leaf_of_mapping': ['block in through_each'],
@@ -78,7 +79,8 @@ class Judge:
             return function, None
         match = self.frame.match(function or '')
         is_ours = match and not match['name'].startswith('[') and self.tree.files.fullmatch(match['file'] or '')
-        return (match['name'], match) if is_ours else None
+        # Since 8.4 PHP says where a closure is.
+        return (re.sub(r'\{closure:.*\}', '{closure}', match['name']), match) if is_ours else None
 
     def judge(self, names, is_of_thread):
         """Why the path, outermost first, is none of the tree, or None."""

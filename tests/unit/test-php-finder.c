@@ -167,6 +167,21 @@ finds_the_frames_of_8_2 (void)
 }
 
 static void
+finds_the_frames_of_8_4 (void)
+{
+  static const char text[32] = "API20240924,NTS";
+  const PhpFile newer = { 1984, EVALUATOR_SIZE, text, sizeof text };
+  const PhpFile mixed = { GLOBALS_BYTES, EVALUATOR_SIZE, text, sizeof text };
+  SondeRuntime runtime;
+  const char *why;
+
+  g_assert_cmpint (find (&newer, &runtime, &why), ==, 0);
+  g_assert_cmpuint (runtime.version, ==, 804);
+  g_assert_cmpuint (runtime.layout.code_file, ==, 168);
+  assert_refused (&mixed, -ENOTSUP, "another size");
+}
+
+static void
 guesses_kinds_by_names_of_files (void)
 {
   g_assert_cmpuint (sonde_runtime_guess ("php8.2"), ==, SONDE_WALK_PHP);
@@ -191,6 +206,7 @@ main (int argc, char **argv)
   g_test_add_func ("/php-finder/takes-no-other-file-for-php", takes_no_other_file_for_php);
   g_test_add_func ("/php-finder/reads-no-file-beyond-its-end", reads_no_file_beyond_its_end);
   g_test_add_func ("/php-finder/finds-the-frames-of-8-2", finds_the_frames_of_8_2);
+  g_test_add_func ("/php-finder/finds-the-frames-of-8-4", finds_the_frames_of_8_4);
   g_test_add_func ("/php-finder/guesses-kinds-by-names-of-files", guesses_kinds_by_names_of_files);
   return g_test_run ();
 }

@@ -10,7 +10,15 @@
 #define BUILD_BEGIN "API20" /* and the rest of a date */
 #define BUILD_BYTES 11      /* of it with that */
 
-/* Source: offsetof() in Debian's php8.2-dev, the headers of 8.2.36 */
+/* Of both versions. */
+#define FRAMES                                                                                     \
+  .state_frame = 488, .state_chunk = 472, .frame_size = 80, .frame_code = 24, .frame_caller = 48,  \
+  .frame_at = 0, .frame_entry = 40, .entry = SONDE_WALK_ENTRY_FLAG
+#define NAMES                                                                                      \
+  .code_name = 8, .code_scope = 16, .scope_name = 8, .instruction_line = 24, .text_length = 16,    \
+  .text_hash = 8, .text_state = 4, .text_ascii = 24
+
+/* Source: offsetof() in Debian's php8.2-dev and php8.4-dev, the headers of 8.2.36 and 8.4.27 */
 static const struct
 {
   const char *build; /* ZEND_MODULE_API_NO */
@@ -21,26 +29,11 @@ static const struct
   { "API20220829",
     802,
     1800,
-    { .state_frame = 488,
-      .state_chunk = 472,
-      .frame_size = 80,
-      .frame_code = 24,
-      .frame_caller = 48,
-      .frame_at = 0,
-      .frame_entry = 40,
-      .entry = SONDE_WALK_ENTRY_FLAG,
-      .code_line = 160,
-      .code_file = 152,
-      .code_name = 8,
-      .code_lines = 88,
-      .code_n_lines = 80,
-      .code_scope = 16,
-      .scope_name = 8,
-      .instruction_line = 24,
-      .text_length = 16,
-      .text_hash = 8,
-      .text_state = 4,
-      .text_ascii = 24 } },
+    { FRAMES, NAMES, .code_n_lines = 80, .code_lines = 88, .code_file = 152, .code_line = 160 } },
+  { "API20240924",
+    804,
+    1984,
+    { FRAMES, NAMES, .code_n_lines = 96, .code_lines = 104, .code_file = 168, .code_line = 176 } },
 };
 
 #define N_VERSIONS (sizeof versions / sizeof versions[0])
@@ -107,7 +100,7 @@ find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
     return result == -ENOMEM ? result : -ENOENT;
   if (symbols[EVALUATOR].st_size == 0)
     return -ENOENT;
-  *why = "its version is not 8.2";
+  *why = "its version is neither 8.2 nor 8.4";
   result = sonde_exported_read_section (file, ".rodata", SHT_PROGBITS, &constants, &size_bytes);
   if (result < 0)
     return result == -ENOMEM ? result : -ENOTSUP;
