@@ -212,10 +212,13 @@ check_file_request (const SondeMessageFileRequest *request)
   return NULL;
 }
 
-/* Fields of 8 bytes that are read of a frame have to be in it. */
+/* Fields of 8 bytes that are read of a frame have to be in it. What tells of an entry is a byte of
+ * CPython's. */
 static const char *
-check_layout (const SondeWalkLayout *layout)
+check_layout (const SondeWalkPlace *place)
 {
+  const SondeWalkLayout *layout = &place->layout;
+  const uint32_t entry_bytes = place->kind == SONDE_WALK_PYTHON ? 1 : sizeof (uint64_t);
   const uint32_t booleans[] = { layout->is_indirect, layout->is_at_index, layout->is_code_tagged };
   const uint32_t in_frame[] = { layout->frame_code, layout->frame_caller, layout->frame_at };
   const uint32_t offsets[]
@@ -231,7 +234,8 @@ check_layout (const SondeWalkLayout *layout)
   for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
     if (booleans[i] > 1)
       return "neither yes nor no";
-  if (layout->frame_size > SONDE_WALK_FRAME_BYTES || layout->frame_entry >= layout->frame_size)
+  if (layout->frame_size > SONDE_WALK_FRAME_BYTES || layout->frame_entry > layout->frame_size
+      || layout->frame_size - layout->frame_entry < entry_bytes)
     return "a field beyond its frame";
   for (size_t i = 0; i < sizeof in_frame / sizeof in_frame[0]; i++)
     if (in_frame[i] > layout->frame_size || layout->frame_size - in_frame[i] < sizeof (uint32_t))
@@ -251,7 +255,7 @@ check_interpreter (const SondeMessageInterpreter *message)
   if (message->pid <= 0 || message->padding != 0 || message->place.kind >= SONDE_N_WALK_KINDS)
     return "impossible process";
   if (message->place.kind != SONDE_WALK_NONE)
-    return check_layout (&message->place.layout);
+    return check_layout (&message->place);
   rest.header = none.header;
   rest.pid = 0;
   return memcmp (&rest, &none, sizeof none) == 0 ? NULL : "a place of what is no interpreter";

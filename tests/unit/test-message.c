@@ -303,6 +303,14 @@ refuses_interpreters_that_cannot_be (void)
   REFUSE (message.place.layout.state_chunk = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.frame_size = SONDE_WALK_FRAME_BYTES + 1, "a field beyond its frame");
   REFUSE (message.place.layout.frame_size = 69, "a field beyond its frame");
+  /* There it is a byte, here it is more. */
+  REFUSE (message.place.kind = SONDE_WALK_PHP, "a field beyond its frame");
+  REFUSE (message.place.kind = SONDE_WALK_RUBY, "a field beyond its frame");
+  REFUSE (message.place.layout.frame_entry = UINT32_MAX, "a field beyond its frame");
+  message = good_interpreter ();
+  message.place.kind = SONDE_WALK_RUBY;
+  message.place.layout.frame_entry = 64;
+  assert_taken (&message, sizeof message, 0);
   REFUSE (message.place.layout.frame_code = 69, "a field beyond its frame");
   REFUSE (message.place.layout.frame_caller = UINT32_MAX, "a field beyond its frame");
   REFUSE (message.place.layout.frame_at = 100, "a field beyond its frame");
