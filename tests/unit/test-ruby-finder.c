@@ -18,7 +18,7 @@ static const guint32 api[] = { 3, 1, 0 };
 
 typedef struct
 {
-  const guint32 *api;
+  const guint32 *api;   /* NULL: it is not exported */
   guint64 caller_bytes; /* 0: it is not exported */
   const char *variable;
   guint8 variable_type;
@@ -41,8 +41,11 @@ ruby_init (PythonFile *file, const RubyFile *from)
   python_file_init (file);
   python_file_add (file, "rb_vm_exec", CALLER, from->caller_bytes);
   python_file_add_typed (file, from->variable, 8, 8, from->variable_type);
-  python_file_add (file, "ruby_api_version", API_PLACE, 12);
-  python_file_put (file, API_PLACE, from->api, sizeof api);
+  if (from->api != NULL)
+    {
+      python_file_add (file, "ruby_api_version", API_PLACE, 12);
+      python_file_put (file, API_PLACE, from->api, sizeof api);
+    }
   if (from->relocations != NULL)
     python_file_put_section (file, ".rela.dyn", SHT_RELA, from->relocations,
                              from->relocations_bytes);
@@ -95,6 +98,9 @@ refuses_what_does_not_say_where_states_are (void)
   changed.relocations = NULL;
   assert_refused (&changed, -ENOTSUP, "where states of threads are");
   changed = ruby;
+  changed.caller_bytes = 0;
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+  changed = ruby;
   changed.relocations_bytes -= sizeof relocations[0];
   assert_refused (&changed, -ENOTSUP, "where states of threads are");
   changed = ruby;
@@ -123,7 +129,7 @@ takes_no_other_file_for_ruby (void)
 
   g_assert_cmpint (sonde_ruby_find (fd, "ruby3.1", &runtime, &why), ==, -ENOENT);
   g_assert_cmpint (sonde_ruby_find (text_fd, "ruby3.1", &runtime, &why), <, 0);
-  changed.caller_bytes = 0;
+  changed.api = NULL;
   assert_refused (&changed, -ENOENT, "exports nothing");
   g_assert_cmpuint (sonde_runtime_guess ("libruby-3.1.so.3.1.2"), ==, SONDE_WALK_RUBY);
   g_assert_cmpuint (sonde_runtime_guess ("ruby3.1"), ==, SONDE_WALK_RUBY);

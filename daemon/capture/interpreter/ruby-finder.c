@@ -73,7 +73,7 @@ find_version (const SondeElfFile *file, const Elf64_Sym *symbol)
 {
   uint32_t api[2];
 
-  if (symbol->st_value == 0 || sonde_exported_read (file, symbol->st_value, api, sizeof api) < 0)
+  if (sonde_exported_read (file, symbol->st_value, api, sizeof api) < 0)
     return N_VERSIONS;
   for (size_t i = 0; i < N_VERSIONS; i++)
     if (memcmp (api, versions[i].api, sizeof api) == 0)
@@ -155,7 +155,8 @@ find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
   *why = "it exports nothing of the interpreter";
   if (result < 0)
     return result == -ENOMEM ? result : -ENOENT;
-  if (caller->st_value == 0 || caller->st_size == 0)
+  /* The program is linked with the library, and has none of them. */
+  if (symbols[API_VERSION].st_value == 0)
     return -ENOENT;
   *why = "its version is not 3.1";
   row = find_version (file, &symbols[API_VERSION]);
@@ -163,7 +164,7 @@ find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
     return -ENOTSUP;
   *why = "it does not say where states of threads are";
   pair = find_pair (file);
-  if (pair == 0)
+  if (pair == 0 || caller->st_size == 0)
     return -ENOTSUP;
   *runtime
       = (SondeRuntime){ .kind = SONDE_WALK_RUBY,

@@ -10,7 +10,8 @@
  * Each thread has a variable `ruby_current_ec`, which points to its state. Where it is in a
  * thread's memory the dynamic linker writes into a pair of words, which a relocation of the file
  * names. The version is in the constants `ruby_api_version`, for which extensions are built;
- * structs are the same in all of 3.1. Others are ones whose frames are not known.
+ * structs are the same in all of 3.1. Others are ones whose frames are not known; 3.3 exports
+ * neither the variable nor the function below.
  *
  * The evaluating function, `vm_exec_core`, is exported nowhere: it is by far the largest one that
  * `rb_vm_exec` calls, which is.
