@@ -16,8 +16,9 @@ from system import System, check
 import capture as reader
 from call_tree import CALLERS, PROGRAM, SHORT, THREAD_ROOT, check_lines, function_lines, judge, name_of
 
-FREQUENCY = 2000
-SECONDS = 100 if os.environ.get('SONDE_TEST_LONG') else 8
+IS_LONG = bool(os.environ.get('SONDE_TEST_LONG'))
+FREQUENCY = 4000 if IS_LONG else 2000
+SECONDS = 100 if IS_LONG else 8
 MIN_SAMPLES = 2000  # on a machine that others use, too
 RIGHT = 0.99      # of the complete stacks
 NAMED = 0.99      # of samples that run interpreted code: not before the worker has met it

@@ -14,8 +14,9 @@ from system import System, check
 import capture as reader
 import runtime_trees
 
-FREQUENCY = 2000
-SECONDS = 100 if os.environ.get('SONDE_TEST_LONG') else 6
+IS_LONG = bool(os.environ.get('SONDE_TEST_LONG'))
+FREQUENCY = 4000 if IS_LONG else 2000
+SECONDS = 100 if IS_LONG else 6
 MIN_SAMPLES = 1500  # on a machine that others use, too
 RIGHT = 0.995       # of the complete stacks
 NAMED = 0.99        # of samples that run interpreted code: not before the worker has met it
