@@ -6,6 +6,7 @@ With SONDE_TEST_LONG=1 some 100,000 samples of each are judged."""
 
 import collections
 import os
+import re
 import shutil
 import sys
 
@@ -76,6 +77,8 @@ def check_stacks(system, tree, program):
         for fault in filter(None, (judge.check_line(name, match) for name, match in found)):
             sums['lines'] += 1
             wrong[fault] += 1
+    report = system.sondectl('report', '--by=module', system.path(f'{tree.language}.syscap'))
+    check(re.search(rf'\s{tree.language}$', report, re.M), f'no row of {tree.language}: {report}')
     right = 100 * (1 - sums['wrong'] / max(1, sums['complete']))
     system.note(f'{len(capture.samples)} samples: {dict(sums)}, {right:.3f} % right')
     for why, count in wrong.most_common(8):
