@@ -162,6 +162,7 @@ takes_no_more_than_its_limits (void)
 static void
 describes_functions_of_php (void)
 {
+  const SondeWalkCode nameless = code_of (1, 16, "", "");
   SondeWalkCode code = code_of (1, 16, "walk", "/srv/app/tree.php");
 
   assert_described_php (&code, 12, "walk (tree.php:12) [php]");
@@ -175,7 +176,9 @@ describes_functions_of_php (void)
   /* outside of functions */
   code = code_of (1, 16, "", "tree.php");
   assert_described_php (&code, 3, "{main} (tree.php:3) [php]");
-  /* which is another thing than a name that could not be read */
+  /* in no file, where a fiber begins */
+  assert_described_php (&nameless, 0, "[unnamed] [php]");
+  /* and a name that could not be read is another thing */
   code.name.width = 0;
   assert_described_php (&code, 3, "[unnamed] (tree.php:3) [php]");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define OVERHEAD_BYTES 128 /* of an entry of both tables, about */
+#define UNNAMED        "[unnamed]"
 
 struct SondeCodeTable
 {
@@ -112,7 +113,7 @@ static char *
 read_name (const SondeWalkCode *record)
 {
   g_autofree char *name = record->name.width != 0 ? read_text (&record->name, record->name_bytes)
-                                                  : g_strdup ("[unnamed]");
+                                                  : g_strdup (UNNAMED);
   g_autofree char *scope = read_text (&record->scope, record->scope_bytes);
 
   return scope[0] != '\0' && name[0] != '\0' ? g_strconcat (scope, "::", name, NULL)
@@ -231,7 +232,9 @@ char *
 sonde_code_describe (const SondeCode *self, const SondeRuntime *runtime, int64_t at)
 {
   const SondeRuntimeKind *kind = &sonde_runtime_kinds[runtime->kind];
-  const char *name = self->name[0] != '\0' ? self->name : kind->outside;
+  const char *name = self->name[0] != '\0'   ? self->name
+                     : self->file[0] != '\0' ? kind->outside
+                                             : UNNAMED;
   uint32_t line = sonde_line_table_find (runtime->lines, self->lines, self->lines_bytes,
                                          self->first_line, at);
 
