@@ -26,17 +26,15 @@
 /* Of what holds frames, since 3.11. */
 #define CHUNK_SIZE 8
 
-/* Of PHP, in all versions. */
-#define CALL_IS_TOP (1u << 17) /* ZEND_CALL_TOP: the evaluating function was entered for it */
-#define CALL_IS_CLOSURE                                                                            \
-  (3u << 22)                /* ZEND_CALL_CLOSURE, _FAKE_CLOSURE: the object has the function */
-#define FUNCTION_BUILTIN  1 /* ZEND_INTERNAL_FUNCTION */
-#define FUNCTION_USER     2 /* ZEND_USER_FUNCTION */
-#define FUNCTION_EVAL     4 /* ZEND_EVAL_CODE */
-#define STRING_TYPE       4 /* in its flags: IS_STRING */
+/* Of PHP, in all versions that are known. */
+#define CALL_IS_TOP       (1u << 17) /* ZEND_CALL_TOP: the evaluating function was entered for it */
+#define CALL_IS_CLOSURE   (3u << 22) /* ZEND_CALL_CLOSURE, ZEND_CALL_FAKE_CLOSURE */
+#define FUNCTION_BUILTIN  1          /* ZEND_INTERNAL_FUNCTION */
+#define FUNCTION_USER     2          /* ZEND_USER_FUNCTION */
+#define FUNCTION_EVAL     4          /* ZEND_EVAL_CODE */
 #define INSTRUCTION_BYTES 32
-#define TYPE_MASK         15
-#define TYPE_STRING       6
+#define TYPE_MASK         15 /* of flags */
+#define TYPE_IS_STRING    6
 
 /* Of Ruby, in all versions that are known. A frame's flags are in its environment. */
 #define FRAME_KIND      0x7fff0001u
@@ -217,7 +215,7 @@ find_php_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
 
   if (bpf_probe_read_user (&flags, sizeof flags,
                            (const void *) (address + place->layout.text_state))
-      || (flags & TYPE_MASK) != TYPE_STRING)
+      || (flags & TYPE_MASK) != TYPE_IS_STRING)
     return 0;
   *from = address + place->layout.text_ascii;
   return SONDE_WALK_UTF8;
