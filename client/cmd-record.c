@@ -69,15 +69,15 @@ static const struct
 static const struct
 {
   const char *key;
-  const char *why; /* "Not shown: the functions of %s Python processes, for ..." */
+  const char *why; /* "Not shown: the functions of %s, for ..." */
 } unseen[] = {
   { "interpreters-closed",
     "this session is not given the BPF program that reads them; with root's rights or through the "
     "service it is, where the kernel has BPF" },
   { "interpreters-musl", "only with glibc they can be found, and theirs is musl" },
   { "interpreters-unknown",
-    "only those of CPython 3.8 to 3.14 with the global lock are known; sondectl dump says which "
-    "file it is" },
+    "only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 and 8.4 without threads "
+    "and of Ruby 3.1 are known; sondectl dump says which file it is" },
 };
 
 #define CUT_MIN_PERCENT  1.0
@@ -124,7 +124,8 @@ append_unseen (GString *out, SondeClientSession *session, gboolean is_named)
   for (guint i = 0; i < G_N_ELEMENTS (unseen); i++)
     {
       guint64 n = sonde_client_session_get_statistic (session, unseen[i].key);
-      g_autofree char *processes = sonde_text_plural (n, "Python process", "Python processes");
+      g_autofree char *processes
+          = sonde_text_plural (n, "interpreted program", "interpreted programs");
 
       if (n > 0 && !is_named)
         g_string_append_printf (out, "Not shown: the functions of %s, for %s.\n", processes,

@@ -208,6 +208,21 @@ find_symbol (const Place *place, SondeSymbol *symbol)
   return place->is_in_file && sonde_module_file_lookup (place->file->file, place->vaddr, symbol);
 }
 
+/* The last part of @path; of an interpreter's own program with the folder, so that "php" are the
+ * functions of what it runs alone. */
+static const char *
+find_module (const char *path)
+{
+  const char *slash = strrchr (path, '/');
+  const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+
+  if (!g_strv_contains (sonde_interpreted_modules, name))
+    return name;
+  while (slash != NULL && slash > path && slash[-1] != '/')
+    slash--;
+  return slash != NULL ? slash : name;
+}
+
 /* A location in a mapping: from the capture, from the file, or made of module and offset. */
 static void
 name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place)
@@ -221,7 +236,6 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
       = symbols != NULL
         && sonde_embedded_symbols_find (symbols, where->pid, where->address, &index);
   SondeSymbol symbol;
-  const char *slash;
 
   if (is_embedded)
     sonde_embedded_symbols_texts (symbols, sonde_embedded_symbols_get (symbols, index), &name,
@@ -233,8 +247,7 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
       place->module = tag;
       return;
     }
-  slash = strrchr (where->mapping->path, '/');
-  place->module = slash != NULL && slash[1] != '\0' ? slash + 1 : where->mapping->path;
+  place->module = find_module (where->mapping->path);
   if (find_symbol (place, &symbol))
     {
       place->name = g_strdup (symbol.name);
@@ -250,6 +263,25 @@ name_mapped (SondeSymbolResolver *self, const SondeLocation *where, Place *place
                            where->address - where->mapping->start + where->mapping->offset);
 }
 
+const char *const sonde_interpreted_modules[] = { "python", "php", "ruby", NULL };
+
+/* Of "usort [php]", what is in brackets; @len: (inout): of what is before */
+static const char *
+find_language (const char *name, gsize *len)
+{
+  for (guint i = 1; sonde_interpreted_modules[i] != NULL; i++)
+    {
+      g_autofree char *tag = g_strdup_printf (" [%s]", sonde_interpreted_modules[i]);
+
+      if (g_str_has_suffix (name, tag))
+        {
+          *len -= strlen (tag);
+          return sonde_interpreted_modules[i];
+        }
+    }
+  return sonde_interpreted_modules[0];
+}
+
 /* "Parser.parse (json.py:12)": a function of an interpreted program, whose lines have an address
  * each. Source: docs/protocol.md, "Interpreted programs" */
 static void
@@ -260,9 +292,9 @@ name_interpreted (Place *place, const char *name)
   const char *colon;
   guint64 line;
 
-  place->name = g_strdup (name);
-  place->module = SONDE_INTERPRETED_MODULE;
-  if (open == NULL || name[len - 1] != ')')
+  place->module = find_language (name, &len);
+  place->name = g_strndup (name, len);
+  if (open == NULL || open >= name + len || name[len - 1] != ')')
     return;
   place->script = g_strndup (open + 2, len - 1 - (gsize) (open + 2 - name));
   colon = strrchr (place->script, ':');
@@ -281,8 +313,8 @@ is_interpreted (const SondeSymbolResolver *self, const SondeLocation *where, con
 {
   return self->is_ours && !where->in_kernel
          && where->address - SONDE_JIT_ADDRESS_BASE <= G_MAXUINT32
-         && (name[0] != '[' || g_str_equal (name, "[unnamed function]")
-             || g_str_equal (name, "[interpreter]"));
+         && (name[0] != '[' || g_str_has_prefix (name, "[unnamed")
+             || g_str_has_prefix (name, "[interpreter]"));
 }
 
 static void

@@ -24,8 +24,9 @@ typedef struct
   const char *cache_folder;    /* where lines are kept for the next time; NULL: nowhere */
 } SondeSymbolOptions;
 
-/* The module of what interpreted programs run themselves. */
-#define SONDE_INTERPRETED_MODULE "python"
+/* The modules of what interpreted programs run themselves, ended by NULL; the first is that of
+ * names without a tag. */
+extern const char *const sonde_interpreted_modules[];
 
 typedef struct
 {

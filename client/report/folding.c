@@ -26,14 +26,20 @@ sonde_folding_check (SondeFolding *self, SondeRecursion usual)
   return index >= 0;
 }
 
-/* "python3.11", "libpython3.11.so.1.0" */
+/* "python3.11", "libpython3.11.so.1.0", "bin/php" */
 static gboolean
 is_interpreter (const char *module)
 {
-  if (g_str_has_prefix (module, "lib"))
-    module += strlen ("lib");
-  return g_str_has_prefix (module, SONDE_INTERPRETED_MODULE)
-         && module[strlen (SONDE_INTERPRETED_MODULE)] != '\0';
+  const char *slash = strrchr (module, '/');
+  const char *name = slash != NULL ? slash + 1 : module;
+
+  if (g_str_has_prefix (name, "lib"))
+    name += strlen ("lib");
+  for (guint i = 0; sonde_interpreted_modules[i] != NULL; i++)
+    if (g_str_has_prefix (name, sonde_interpreted_modules[i])
+        && !g_str_equal (module, sonde_interpreted_modules[i]))
+      return TRUE;
+  return FALSE;
 }
 
 /* Functions that allocate for who calls them, without their parameters: a name, or all that begin
@@ -104,7 +110,7 @@ is_wrapper (const char *name)
 SondeFoldKind
 sonde_fold_kind (const SondeFunction *function)
 {
-  if (g_str_equal (function->module, SONDE_INTERPRETED_MODULE))
+  if (g_strv_contains (sonde_interpreted_modules, function->module))
     return SONDE_FOLD_SCRIPT;
   if (is_wrapper (function->name))
     return SONDE_FOLD_WRAPPER;

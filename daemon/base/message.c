@@ -212,10 +212,13 @@ check_file_request (const SondeMessageFileRequest *request)
   return NULL;
 }
 
-/* Fields of 8 bytes that are read of a frame have to be in it. */
+/* Fields of 8 bytes that are read of a frame have to be in it. What tells of an entry is a byte of
+ * CPython's. */
 static const char *
-check_layout (const SondeWalkLayout *layout)
+check_layout (const SondeWalkPlace *place)
 {
+  const SondeWalkLayout *layout = &place->layout;
+  const uint32_t entry_bytes = place->kind == SONDE_WALK_PYTHON ? 1 : sizeof (uint64_t);
   const uint32_t booleans[] = { layout->is_indirect, layout->is_at_index, layout->is_code_tagged };
   const uint32_t in_frame[] = { layout->frame_code, layout->frame_caller, layout->frame_at };
   const uint32_t offsets[]
@@ -223,12 +226,16 @@ check_layout (const SondeWalkLayout *layout)
           layout->state_frame, layout->holder_frame,     layout->code_line,
           layout->code_file,   layout->code_name,        layout->code_lines,
           layout->text_length, layout->text_hash,        layout->text_state,
-          layout->text_ascii,  layout->text_other,      layout->state_chunk };
+          layout->text_ascii,  layout->text_other,      layout->state_chunk,
+          layout->code_scope,  layout->scope_name,      layout->code_n_lines,
+          layout->code_body,   layout->code_size,       layout->code_index,
+          layout->instruction_line, layout->state_chunk_size, layout->code_instructions };
 
   for (size_t i = 0; i < sizeof booleans / sizeof booleans[0]; i++)
     if (booleans[i] > 1)
       return "neither yes nor no";
-  if (layout->frame_size > SONDE_WALK_FRAME_BYTES || layout->frame_entry >= layout->frame_size)
+  if (layout->frame_size > SONDE_WALK_FRAME_BYTES || layout->frame_entry > layout->frame_size
+      || layout->frame_size - layout->frame_entry < entry_bytes)
     return "a field beyond its frame";
   for (size_t i = 0; i < sizeof in_frame / sizeof in_frame[0]; i++)
     if (in_frame[i] > layout->frame_size || layout->frame_size - in_frame[i] < sizeof (uint32_t))
@@ -245,10 +252,10 @@ check_interpreter (const SondeMessageInterpreter *message)
   static const SondeMessageInterpreter none;
   SondeMessageInterpreter rest = *message;
 
-  if (message->pid <= 0 || message->kind >= SONDE_N_WALK_KINDS)
+  if (message->pid <= 0 || message->padding != 0 || message->place.kind >= SONDE_N_WALK_KINDS)
     return "impossible process";
-  if (message->kind != SONDE_WALK_NONE)
-    return check_layout (&message->place.layout);
+  if (message->place.kind != SONDE_WALK_NONE)
+    return check_layout (&message->place);
   rest.header = none.header;
   rest.pid = 0;
   return memcmp (&rest, &none, sizeof none) == 0 ? NULL : "a place of what is no interpreter";

@@ -347,14 +347,14 @@ typedef struct
 } SondeMessageFileRequest;
 
 /* A process interprets programs, and this is how its frames are found: from now on it is walked at
- * its samples. The broker looks whether all addresses are of the file that is mapped there. With
- * SONDE_WALK_NONE it is not walked any more, and all but pid is 0. If the session walks none a NOTE
- * says why, once. */
+ * its samples. The broker looks whether all addresses are of the file that is mapped there. With a
+ * place of SONDE_WALK_NONE it is not walked any more, and all but pid is 0. If the session walks
+ * none a NOTE says why, once. */
 typedef struct
 {
   SondeMessageHeader header;
   int32_t pid;
-  uint32_t kind; /* SondeWalkKind */
+  uint32_t padding;
   uint64_t start_ticks;
   uint64_t start;  /* bytes, of a mapping of the interpreter's code */
   uint64_t offset; /* bytes, into the file */
@@ -563,7 +563,7 @@ _Static_assert(sizeof (SondeMessageProcess) == 72, "process");
 _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
-_Static_assert(sizeof (SondeMessageInterpreter) == 184, "interpreter");
+_Static_assert(sizeof (SondeMessageInterpreter) == 224, "interpreter");
 
 /* Who says it to whom. */
 typedef enum

@@ -14,8 +14,8 @@
  *
  * A worker computes from the files of a process where that list is (SondeWalkPlace); the broker
  * checks the numbers and gives them to the program. All of what comes back is of the profiled
- * program, and may be anything, but for the number of a record: the BPF program counts those of each
- * processor from 1 on, modulo 2^32, also those that the ring has no room for.
+ * program, and may be anything, but for the number of a record: the BPF program counts those of
+ * each processor from 1 on, modulo 2^32, also those that the ring has no room for.
  *
  * Source: docs/protocol.md, "Walks of interpreters"
  */
@@ -30,6 +30,8 @@ typedef enum
 {
   SONDE_WALK_NONE = 0,   /* the process is no interpreter (any more) */
   SONDE_WALK_PYTHON = 1, /* CPython 3.8 to 3.14 */
+  SONDE_WALK_PHP = 2,    /* PHP 8.2 and 8.4, without threads */
+  SONDE_WALK_RUBY = 3,   /* Ruby 3.1 */
   SONDE_N_WALK_KINDS,
 } SondeWalkKind;
 
@@ -42,7 +44,8 @@ typedef enum
   SONDE_N_WALK_ENTRIES,
 } SondeWalkEntry;
 
-/* Offsets in bytes, in structs of the interpreter but where it says otherwise. */
+/* Offsets in bytes, in structs of the interpreter but where it says otherwise. Of those that its
+ * kind of interpreter has no use for all are 0. */
 typedef struct
 {
   /* glibc's struct pthread and its table of thread-specific data */
@@ -70,16 +73,31 @@ typedef struct
   uint32_t text_state;
   uint32_t text_ascii; /* its bytes, if they are that */
   uint32_t text_other; /* its characters of 1, 2 or 4 bytes, else */
-  uint32_t state_chunk; /* of the state of a thread: memory that has most frames; 0: there is none */
+  uint32_t state_chunk; /* of a thread's state: memory that has most frames; 0: there is none */
+  /* of PHP */
+  uint32_t code_scope;       /* the class that it belongs to */
+  uint32_t scope_name;       /* in that */
+  uint32_t instruction_line; /* in an instruction, of which each tells its own */
+  /* of PHP and Ruby */
+  uint32_t code_n_lines; /* how many instructions, or entries of lines, there are */
+  /* of Ruby */
+  uint32_t state_chunk_size;  /* how many words state_chunk has; frames are at its end */
+  uint32_t code_body;         /* what has the other fields of a code object */
+  uint32_t code_instructions; /* the first one */
+  uint32_t code_size;         /* how many words they have */
+  uint32_t code_index;        /* what tells which entry of its lines an instruction has */
 } SondeWalkLayout;
 
-/* Addresses in the process. */
+/* Addresses in the process; but for the key, 0 where its kind has none. */
 typedef struct
 {
   uint64_t generation; /* the worker's number of this; each walk repeats it */
-  uint64_t key;        /* a word that says whether there is one, then the key of thread states */
-  uint64_t code_type;  /* of what a code object is */
-  uint64_t text_type;  /* of what a string is */
+  uint64_t key; /* Python: a word that says whether there is one, then the key of thread states;
+                   PHP: the state of its one thread; Ruby: the number of the module, and the offset
+                   in its part of a thread's variables, of what points to the thread's state */
+  uint64_t code_type; /* of what a code object is */
+  uint64_t text_type; /* of what a string is */
+  uint32_t kind;      /* SondeWalkKind */
   SondeWalkLayout layout;
 } SondeWalkPlace;
 
@@ -104,9 +122,11 @@ enum
 
 typedef struct
 {
-  uint64_t code; /* address; 0: no function */
-  uint32_t at;   /* the instruction less the code object; or its number, see is_at_index */
-  uint8_t entry; /* the byte as it is; 1 where there is none */
+  uint64_t code; /* address of what tells the function from others; 0: no function */
+  uint32_t at;   /* the instruction less the code object; or its number, see is_at_index; PHP: the
+                    line; Ruby: the low half of the next instruction's address */
+  uint8_t entry; /* the byte as it is; 1 where there is none; PHP, Ruby: whether it is the oldest
+                    frame of a native one */
   uint8_t padding[3];
 } SondeWalkFrame;
 
@@ -127,8 +147,11 @@ typedef struct
 typedef struct
 {
   uint32_t size_bytes;
-  uint32_t width; /* bytes of a character: 1 (Latin-1), 2, 4; 0: it could not be read */
+  uint32_t width; /* bytes of a character: 1 (Latin-1), 2, 4; SONDE_WALK_UTF8; 0: it could not be
+                     read */
 } SondeWalkText;
+
+#define SONDE_WALK_UTF8 8 /* or whatever bytes */
 
 typedef struct
 {
@@ -140,15 +163,30 @@ typedef struct
   uint32_t lines_bytes;
   SondeWalkText name;
   SondeWalkText file;
+  SondeWalkText scope; /* the class that it belongs to, where name does not say so */
   uint32_t number;
-  uint32_t padding;
+  uint32_t first_instruction; /* Ruby: the low half of its address */
   uint8_t name_bytes[SONDE_WALK_TEXT_BYTES];
   uint8_t file_bytes[SONDE_WALK_TEXT_BYTES];
-  uint8_t lines[SONDE_WALK_LINES_BYTES]; /* as many as there are */
+  uint8_t scope_bytes[SONDE_WALK_TEXT_BYTES];
+  uint8_t lines[SONDE_WALK_LINES_BYTES]; /* as many as there are; Ruby: SondeWalkLines first */
 } SondeWalkCode;
 
-_Static_assert(sizeof (SondeWalkLayout) == 96, "walk layout");
-_Static_assert(sizeof (SondeWalkPlace) == 128, "walk place");
+/* What is before the lines of Ruby, which are an index and then entries. */
+typedef struct
+{
+  uint32_t index_bytes;
+  uint32_t n_entries;
+} SondeWalkLines;
+
+#define SONDE_WALK_ENTRY_BYTES      12 /* the line first */
+#define SONDE_WALK_MAX_ENTRIES      250
+#define SONDE_WALK_INDEX_BYTES      48 /* and as many for each 512 words of code as follows */
+#define SONDE_WALK_INDEX_STEP_BYTES 80
+#define SONDE_WALK_MAX_INDEX_STEPS  12
+
+_Static_assert(sizeof (SondeWalkLayout) == 132, "walk layout");
+_Static_assert(sizeof (SondeWalkPlace) == 168, "walk place");
 _Static_assert(sizeof (SondeWalkFrame) == 16, "walk frame");
 _Static_assert(__builtin_offsetof(SondeWalkRecord, frames) == 40, "walk record");
-_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 56, "walk code");
+_Static_assert(__builtin_offsetof(SondeWalkCode, name_bytes) == 64, "walk code");

@@ -253,7 +253,7 @@ on_interpreter (SondeBroker *self, const SondeMessageHeader *data)
       = self->events != NULL ? sonde_event_set_walk_program (self->events) : NULL;
   const char *why = self->events != NULL ? sonde_event_set_why_no_walks (self->events) : NULL;
 
-  if (program != NULL && message->kind == SONDE_WALK_NONE)
+  if (program != NULL && message->place.kind == SONDE_WALK_NONE)
     sonde_walk_program_set_place (program, message->pid, NULL);
   else if (program != NULL)
     sonde_broker_look_into (self, &question);

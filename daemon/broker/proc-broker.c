@@ -907,6 +907,13 @@ extent_has (const ModuleExtent *self, guint64 address)
   return address >= self->low && address < self->high && self->high - address >= sizeof address;
 }
 
+/* Of Python what is read is to be of that type; the others have none. */
+static gboolean
+has_type (const ModuleExtent *self, const SondeMessageInterpreter *message, guint64 address)
+{
+  return message->place.kind == SONDE_WALK_PYTHON ? extent_has (self, address) : address == 0;
+}
+
 static int
 check_extent (int maps_fd, const SondeMessageInterpreter *message)
 {
@@ -926,8 +933,9 @@ check_extent (int maps_fd, const SondeMessageInterpreter *message)
     return size_bytes < 0 ? (int) size_bytes : -ESRCH;
   if (message->inode == 0 || !extent.has_code)
     return -ENOENT;
-  return extent_has (&extent, message->place.key) && extent_has (&extent, message->place.code_type)
-                 && extent_has (&extent, message->place.text_type)
+  return extent_has (&extent, message->place.key)
+                 && has_type (&extent, message, message->place.code_type)
+                 && has_type (&extent, message, message->place.text_type)
              ? 0
              : -EFAULT;
 }

@@ -26,6 +26,37 @@
 /* Of what holds frames, since 3.11. */
 #define CHUNK_SIZE 8
 
+/* Of PHP, in all versions that are known. */
+#define CALL_IS_TOP       (1u << 17) /* ZEND_CALL_TOP: the evaluating function was entered for it */
+#define CALL_IS_CLOSURE   (3u << 22) /* ZEND_CALL_CLOSURE, ZEND_CALL_FAKE_CLOSURE */
+#define FUNCTION_BUILTIN  1          /* ZEND_INTERNAL_FUNCTION */
+#define FUNCTION_USER     2          /* ZEND_USER_FUNCTION */
+#define FUNCTION_EVAL     4          /* ZEND_EVAL_CODE */
+#define INSTRUCTION_BYTES 32
+#define TYPE_MASK         15 /* of flags */
+#define TYPE_IS_STRING    6
+
+/* Of Ruby, in all versions that are known. A frame's flags are in its environment. */
+#define FRAME_KIND      0x7fff0001u
+#define FRAME_IS_C      0x55550001u /* VM_FRAME_MAGIC_CFUNC: it has a native frame of its own */
+#define FRAME_IS_BLOCK  0x66660001u /* VM_FRAME_MAGIC_IFUNC: a block of C, the same */
+#define FRAME_IS_DUMMY  0x79990001u /* VM_FRAME_MAGIC_DUMMY: the outermost */
+#define FRAME_IS_OLDEST 0x20u       /* VM_FRAME_FLAG_FINISH */
+#define VALUE_TYPE      0x1fu
+#define VALUE_IS_STRING 0x05u
+#define VALUE_IS_ARRAY  0x07u
+#define CODE_KIND       0xf01fu
+#define VALUE_IS_CODE   0x701au    /* T_IMEMO, of the kind imemo_iseq */
+#define IS_SPECIAL      (1u << 13) /* a string is elsewhere; an array is not */
+#define EMBEDDED_LENGTH 14         /* shift, of five bits */
+#define EMBEDDED        16         /* of what an object has in itself */
+
+/* Of glibc's struct pthread: where each module's variables of the thread are. */
+#define THREAD_MODULES 8
+#define MODULE_BYTES   16
+#define MAX_MODULES    1024
+#define MAX_VARIABLE   65536
+
 /* What of the kernel is read; where it is, the kernel says. */
 struct thread_struct
 {
@@ -41,7 +72,8 @@ struct task_struct
 struct seen
 {
   uint64_t code;
-  uint64_t identity; /* of its name: another object at the same address has another */
+  uint64_t identity; /* of its name: another object at the same address has another; the lowest bit
+                        is CODE_IS_BUILTIN */
   uint32_t pid;
   uint32_t since_ms;
   uint32_t checked_ms;
@@ -51,6 +83,13 @@ struct seen
 struct bytes
 {
   uint8_t bytes[SONDE_WALK_TEXT_BYTES];
+};
+
+/* What meet_code() says of it. */
+enum
+{
+  CODE_IS_BUILTIN = 1 << 0, /* a function of the interpreter itself */
+  CODE_IS_NONE = 1 << 1,
 };
 
 /* Of the walk that is under way: beyond what a stack of BPF has room for. */
@@ -64,7 +103,9 @@ struct scratch
   uint32_t window_bytes;
   uint32_t now_ms;
   uint32_t n_told;
-  uint32_t n_records; /* of this processor: written, or lost and counted by the kernel */
+  uint32_t is_builtin; /* what is told of, see CODE_IS_BUILTIN */
+  uint32_t is_rising;  /* callers lie behind their callees, not before */
+  uint32_t n_records;  /* of this processor: written, or lost and counted by the kernel */
   uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
   SondeWalkCode code;
@@ -153,32 +194,77 @@ count_record (struct scratch *scratch, int result)
   return result;
 }
 
-/* Bytes of a compact string. */
+/* Where the characters of a compact string of CPython are. Returns: their width; 0: it is none */
+static inline uint32_t
+find_python_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
+{
+  uint32_t state = 0;
+
+  if (read_pointer (address + OBJECT_TYPE) != place->text_type
+      || bpf_probe_read_user (&state, sizeof state,
+                              (const void *) (address + place->layout.text_state)))
+    return 0;
+  *from = address + ((state >> 6 & 1) ? place->layout.text_ascii : place->layout.text_other);
+  return state >> 2 & 7;
+}
+
+static inline uint32_t
+find_php_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
+{
+  uint32_t flags = 0;
+
+  if (bpf_probe_read_user (&flags, sizeof flags,
+                           (const void *) (address + place->layout.text_state))
+      || (flags & TYPE_MASK) != TYPE_IS_STRING)
+    return 0;
+  *from = address + place->layout.text_ascii;
+  return SONDE_WALK_UTF8;
+}
+
+static inline uint32_t
+find_ruby_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from, uint64_t *length)
+{
+  uint64_t flags = read_pointer (address + place->layout.text_state);
+
+  if ((flags & VALUE_TYPE) != VALUE_IS_STRING)
+    return 0;
+  *length = flags >> EMBEDDED_LENGTH & 31;
+  *from = address + place->layout.text_ascii;
+  if ((flags & IS_SPECIAL) != 0)
+    {
+      *length = read_pointer (address + place->layout.text_length);
+      *from = read_pointer (address + place->layout.text_other);
+    }
+  return SONDE_WALK_UTF8;
+}
+
+/* Characters of a string. */
 __noinline int
 read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, struct bytes *bytes)
 {
   uint64_t length = 0;
-  uint32_t state = 0;
+  uint64_t from = 0;
   uint32_t width;
-  uint64_t from;
+  uint32_t unit;
 
   if (!place || !text || !bytes)
     return -1;
   text->width = 0;
   text->size_bytes = 0;
-  if (read_pointer (address + OBJECT_TYPE) != place->text_type
-      || bpf_probe_read_user (&length, sizeof length,
-                              (const void *) (address + place->layout.text_length))
-      || bpf_probe_read_user (&state, sizeof state,
-                              (const void *) (address + place->layout.text_state)))
+  if (place->kind == SONDE_WALK_RUBY)
+    width = find_ruby_text (place, address, &from, &length);
+  else
+    {
+      width = place->kind == SONDE_WALK_PHP ? find_php_text (place, address, &from)
+                                            : find_python_text (place, address, &from);
+      length = read_pointer (address + place->layout.text_length);
+    }
+  unit = width == SONDE_WALK_UTF8 ? 1 : width;
+  if (unit != 1 && unit != 2 && unit != 4)
     return -1;
-  width = state >> 2 & 7;
-  from = address + ((state >> 6 & 1) ? place->layout.text_ascii : place->layout.text_other);
-  if (width != 1 && width != 2 && width != 4)
-    return -1;
-  if (length > SONDE_WALK_TEXT_BYTES / width - 1)
-    length = SONDE_WALK_TEXT_BYTES / width - 1;
-  length *= width;
+  if (length > SONDE_WALK_TEXT_BYTES / unit - 1)
+    length = SONDE_WALK_TEXT_BYTES / unit - 1;
+  length *= unit;
   /* The verifier has to see the bound. */
   asm volatile("%0 &= 255" : "+r"(length));
   if (bpf_probe_read_user (bytes->bytes, length, (const void *) from))
@@ -188,38 +274,160 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, s
   return 0;
 }
 
-__noinline int
-tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t address)
+/* A line table of CPython. Returns: how many bytes of it there are */
+static inline uint64_t
+copy_python_lines (SondeWalkCode *code, uint64_t address)
 {
-  const SondeWalkLayout *layout;
+  uint64_t length = 0;
+
+  bpf_probe_read_user (&length, sizeof length, (const void *) (address + BYTES_LENGTH));
+  if (length > SONDE_WALK_LINES_BYTES - 1)
+    length = SONDE_WALK_LINES_BYTES - 1;
+  asm volatile("%0 &= 4095" : "+r"(length));
+  return bpf_probe_read_user (code->lines, length, (const void *) (address + BYTES_DATA)) ? 0
+                                                                                          : length;
+}
+
+/* A name that there is none of is empty: that of the code outside of functions, for one. */
+static inline void
+tell_text (struct scratch *scratch, uint64_t address, SondeWalkText *text, uint8_t *bytes)
+{
+  text->width = 1;
+  text->size_bytes = 0;
+  if (address != 0)
+    read_text (&scratch->place, address, text, (struct bytes *) bytes);
+}
+
+/* What CPython has of a code object. Returns: bytes of its lines */
+static inline uint64_t
+describe_python (struct scratch *scratch, uint64_t address)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+
+  bpf_probe_read_user (&code->first_line, sizeof code->first_line,
+                       (const void *) (address + layout->code_line));
+  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, read_pointer (address + layout->code_file), &code->file, code->file_bytes);
+  tell_text (scratch, 0, &code->scope, code->scope_bytes);
+  return copy_python_lines (code, read_pointer (address + layout->code_lines));
+}
+
+static inline void
+describe_php (struct scratch *scratch, uint64_t address)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+  uint64_t scope = read_pointer (address + layout->code_scope);
+  uint64_t file = 0;
+
+  if (!scratch->is_builtin)
+    {
+      bpf_probe_read_user (&code->first_line, sizeof code->first_line,
+                           (const void *) (address + layout->code_line));
+      file = read_pointer (address + layout->code_file);
+    }
+  if (scope != 0)
+    scope = read_pointer (scope + layout->scope_name);
+  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, file, &code->file, code->file_bytes);
+  tell_text (scratch, scope, &code->scope, code->scope_bytes);
+}
+
+/* An index, which says of each word of code how many entries begin up to there; and the entries. */
+static inline uint64_t
+copy_ruby_lines (struct scratch *scratch, uint64_t body)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+  SondeWalkLines *lines = (SondeWalkLines *) code->lines;
+  uint32_t n_words = 0;
+  uint32_t n_entries = 0;
+  uint64_t index_bytes;
+  uint64_t entries_bytes;
+
+  bpf_probe_read_user (&n_words, sizeof n_words, (const void *) (body + layout->code_size));
+  bpf_probe_read_user (&n_entries, sizeof n_entries, (const void *) (body + layout->code_n_lines));
+  index_bytes = (uint64_t) n_words / 512 + 1;
+  if (index_bytes > SONDE_WALK_MAX_INDEX_STEPS)
+    index_bytes = SONDE_WALK_MAX_INDEX_STEPS;
+  index_bytes = SONDE_WALK_INDEX_BYTES + index_bytes * SONDE_WALK_INDEX_STEP_BYTES;
+  /* Of one entry alone there is none. */
+  if (n_entries < 2)
+    index_bytes = 0;
+  if (n_entries > SONDE_WALK_MAX_ENTRIES)
+    n_entries = SONDE_WALK_MAX_ENTRIES;
+  entries_bytes = n_entries * SONDE_WALK_ENTRY_BYTES;
+  asm volatile("%0 &= 2047" : "+r"(index_bytes));
+  asm volatile("%0 &= 4095" : "+r"(entries_bytes));
+  if (index_bytes
+          > SONDE_WALK_INDEX_BYTES + SONDE_WALK_MAX_INDEX_STEPS * SONDE_WALK_INDEX_STEP_BYTES
+      || entries_bytes > SONDE_WALK_MAX_ENTRIES * SONDE_WALK_ENTRY_BYTES)
+    return 0;
+  lines->index_bytes = index_bytes;
+  lines->n_entries = n_entries;
+  if (index_bytes > 0
+      && bpf_probe_read_user (code->lines + sizeof *lines, index_bytes,
+                              (const void *) read_pointer (body + layout->code_index)))
+    return 0;
+  if (bpf_probe_read_user (code->lines + sizeof *lines + index_bytes, entries_bytes,
+                           (const void *) read_pointer (body + layout->code_lines)))
+    return 0;
+  return sizeof *lines + index_bytes + entries_bytes;
+}
+
+static inline uint64_t
+describe_ruby (struct scratch *scratch, uint64_t address)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  SondeWalkCode *code = &scratch->code;
+  uint64_t body = read_pointer (address + layout->code_body);
+  uint64_t file = read_pointer (body + layout->code_file);
+
+  /* A number, with a bit behind it that says so. */
+  code->first_line = read_pointer (body + layout->code_line) >> 1;
+  code->first_instruction = read_pointer (body + layout->code_instructions);
+  /* Two paths: as it was said, and without links. */
+  if ((read_pointer (file) & (VALUE_TYPE | IS_SPECIAL)) == (VALUE_IS_ARRAY | IS_SPECIAL))
+    file = read_pointer (file + EMBEDDED);
+  tell_text (scratch, read_pointer (body + layout->code_name), &code->name, code->name_bytes);
+  tell_text (scratch, file, &code->file, code->file_bytes);
+  tell_text (scratch, 0, &code->scope, code->scope_bytes);
+  return copy_ruby_lines (scratch, body);
+}
+
+/* @key: what frames have of it; @address: where it is */
+__noinline int
+tell_code (struct bpf_perf_event_data *sample,
+           struct scratch *scratch,
+           uint64_t key,
+           uint64_t address)
+{
   SondeWalkCode *code;
-  uint64_t lines;
   uint64_t length = 0;
   uint64_t size_bytes;
 
   if (!scratch)
     return -1;
-  layout = &scratch->place.layout;
   code = &scratch->code;
-  lines = read_pointer (address + layout->code_lines);
   code->kind = SONDE_WALK_RECORD_CODE;
   code->pid = scratch->walk.pid;
   code->generation = scratch->place.generation;
-  code->code = address;
+  code->code = key;
   code->number = scratch->n_records + 1;
   code->first_line = 0;
-  bpf_probe_read_user (&code->first_line, sizeof code->first_line,
-                       (const void *) (address + layout->code_line));
-  read_text (&scratch->place, read_pointer (address + layout->code_name), &code->name,
-             (struct bytes *) code->name_bytes);
-  read_text (&scratch->place, read_pointer (address + layout->code_file), &code->file,
-             (struct bytes *) code->file_bytes);
-  bpf_probe_read_user (&length, sizeof length, (const void *) (lines + BYTES_LENGTH));
-  if (length > SONDE_WALK_LINES_BYTES - 1)
-    length = SONDE_WALK_LINES_BYTES - 1;
-  asm volatile("%0 &= 4095" : "+r"(length));
-  if (bpf_probe_read_user (code->lines, length, (const void *) (lines + BYTES_DATA)))
-    length = 0;
+  code->first_instruction = 0;
+  switch (scratch->place.kind)
+    {
+    case SONDE_WALK_PHP:
+      describe_php (scratch, address);
+      break;
+    case SONDE_WALK_RUBY:
+      length = describe_ruby (scratch, address);
+      break;
+    default:
+      length = describe_python (scratch, address);
+    }
   code->lines_bytes = length;
   size_bytes = __builtin_offsetof(SondeWalkCode, lines) + length;
   asm volatile("%0 &= 8191" : "+r"(size_bytes));
@@ -229,55 +437,96 @@ tell_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t
       scratch, bpf_perf_event_output (sample, &outputs, BPF_F_CURRENT_CPU, code, size_bytes));
 }
 
-/* Tells of a code object if that was not done. Returns: whether it is one */
+/* Whether there is code at @address, and a function of what sort. Returns: CODE_* */
+static inline int
+look_at_code (const SondeWalkPlace *place, uint64_t address)
+{
+  uint8_t type = 0;
+
+  if (place->kind == SONDE_WALK_PYTHON)
+    return read_pointer (address + OBJECT_TYPE) == place->code_type ? 0 : CODE_IS_NONE;
+  if (place->kind == SONDE_WALK_RUBY)
+    return (read_pointer (address) & CODE_KIND) == VALUE_IS_CODE ? 0 : CODE_IS_NONE;
+  bpf_probe_read_user (&type, sizeof type, (const void *) address);
+  if (type == FUNCTION_BUILTIN)
+    return CODE_IS_BUILTIN;
+  return type == FUNCTION_USER || type == FUNCTION_EVAL ? 0 : CODE_IS_NONE;
+}
+
+/* What another object at the same address has not. */
+static inline uint64_t
+identify_code (const SondeWalkPlace *place, uint64_t address)
+{
+  const SondeWalkLayout *layout = &place->layout;
+  uint64_t name;
+  uint64_t other = 0;
+
+  if (place->kind == SONDE_WALK_RUBY)
+    {
+      /* Its texts have no hash; but what it has of its own lies elsewhere. */
+      other = read_pointer (address + layout->code_body);
+      name = read_pointer (other + layout->code_name) ^ read_pointer (other + layout->code_line);
+    }
+  else
+    {
+      name = read_pointer (address + layout->code_name);
+      bpf_probe_read_user (&other, sizeof other, (const void *) (name + layout->text_hash));
+      if (layout->code_scope != 0)
+        name ^= read_pointer (address + layout->code_scope) << 1;
+    }
+  return name ^ other * 0x9E3779B97F4A7C15ull;
+}
+
+/* Tells of a code object if that was not done. Its @key is its @address, or what others of the same
+ * code have, too. Returns: CODE_* */
 __noinline int
-meet_code (struct bpf_perf_event_data *sample, struct scratch *scratch, uint64_t address)
+meet_code (struct bpf_perf_event_data *sample,
+           struct scratch *scratch,
+           uint64_t key,
+           uint64_t address)
 {
   const SondeWalkPlace *place;
   uint32_t now_ms;
   uint32_t pid;
   uint32_t slot;
   struct seen *seen;
-  uint64_t name;
-  uint64_t hash = 0;
   uint64_t identity;
   int is_same;
+  int what;
 
   if (!scratch)
-    return 1;
+    return 0;
   place = &scratch->place;
   now_ms = scratch->now_ms;
   pid = scratch->walk.pid;
-  slot = ((address >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
+  slot = ((key >> 4) * 0x9E3779B1u ^ pid * 0x85EBCA6Bu) >> 7 & (N_SEEN - 1);
   seen = bpf_map_lookup_elem (&codes, &slot);
   if (!seen)
-    return 1;
-  is_same = seen->code == address && seen->pid == pid
-            && seen->generation == (uint32_t) place->generation;
+    return 0;
+  is_same
+      = seen->code == key && seen->pid == pid && seen->generation == (uint32_t) place->generation;
   if (is_same && now_ms - seen->since_ms >= YOUNG_MS && now_ms - seen->checked_ms < CHECK_MS)
-    return 1;
-  name = read_pointer (address + place->layout.code_name);
-  bpf_probe_read_user (&hash, sizeof hash, (const void *) (name + place->layout.text_hash));
-  identity = name ^ hash * 0x9E3779B97F4A7C15ull;
-  if (is_same && seen->identity == identity)
+    return seen->identity & CODE_IS_BUILTIN;
+  identity = identify_code (place, address);
+  if (is_same && (seen->identity ^ identity) >> 1 == 0)
     {
       seen->checked_ms = now_ms;
-      return 1;
+      return seen->identity & CODE_IS_BUILTIN;
     }
-  if (read_pointer (address + OBJECT_TYPE) != place->code_type)
-    return 0;
-  if (scratch->n_told >= SONDE_WALK_MAX_CODES)
-    return 1;
+  what = look_at_code (place, address);
+  if (what == CODE_IS_NONE || scratch->n_told >= SONDE_WALK_MAX_CODES)
+    return what;
   scratch->n_told++;
-  if (tell_code (sample, scratch, address))
-    return 1;
-  seen->code = address;
-  seen->identity = identity;
+  scratch->is_builtin = what;
+  if (tell_code (sample, scratch, key, address))
+    return what;
+  seen->code = key;
+  seen->identity = (identity & ~(uint64_t) CODE_IS_BUILTIN) | what;
   seen->pid = pid;
   seen->generation = place->generation;
   seen->since_ms = now_ms;
   seen->checked_ms = now_ms;
-  return 1;
+  return what;
 }
 
 /* Each read costs as much as any other, however long it is: so the frames before this one are read
@@ -295,7 +544,11 @@ move_window (struct scratch *scratch)
   if (scratch->frame >= scratch->window_at && end <= scratch->window_at + scratch->window_bytes)
     return 0;
   scratch->window_at = scratch->frame;
-  if (scratch->frame >= scratch->chunk && end <= scratch->chunk_end)
+  if (scratch->is_rising && end <= scratch->chunk_end)
+    size_bytes = scratch->chunk_end - scratch->frame > WINDOW_BYTES
+                     ? WINDOW_BYTES
+                     : scratch->chunk_end - scratch->frame;
+  else if (scratch->frame >= scratch->chunk && end <= scratch->chunk_end)
     {
       scratch->window_at
           = end - scratch->chunk > WINDOW_BYTES ? end - WINDOW_BYTES : scratch->chunk;
@@ -316,40 +569,168 @@ struct walker
   struct scratch *scratch;
 };
 
-static long
-step (uint32_t index, struct walker *walker)
+/* What became of the frame that is next. */
+enum
+{
+  FRAME_TAKEN,
+  FRAME_SKIPPED,
+  FRAME_TORN, /* it is none: the walk ends */
+};
+
+static inline int
+step_python (struct walker *walker, SondeWalkFrame *frame)
 {
   struct scratch *scratch = walker->scratch;
   const SondeWalkLayout *layout = &scratch->place.layout;
-  SondeWalkFrame *frame = &scratch->walk.frames[index & (SONDE_WALK_MAX_FRAMES - 1)];
-  uint64_t code;
+  uint64_t code = field (scratch, layout->frame_code);
   uint8_t entry = 1;
 
-  if (scratch->frame == 0)
-    return 1;
-  if (move_window (scratch))
-    {
-      scratch->walk.flags |= SONDE_WALK_TORN;
-      return 1;
-    }
-  code = field (scratch, layout->frame_code);
   if (layout->is_code_tagged)
     code &= ~7ull;
   if (layout->entry != SONDE_WALK_ENTRY_ALWAYS)
     entry = *byte_at (scratch, layout->frame_entry);
   if (layout->entry == SONDE_WALK_ENTRY_SHIM && entry >= 3)
     code = 0;
-  else if (!meet_code (walker->sample, scratch, code))
-    {
-      scratch->walk.flags |= SONDE_WALK_TORN;
-      return 1;
-    }
+  else if (meet_code (walker->sample, scratch, code, code) == CODE_IS_NONE)
+    return FRAME_TORN;
   frame->code = code;
   frame->at = layout->is_at_index ? (uint32_t) field (scratch, layout->frame_at)
                                   : (uint32_t) (field (scratch, layout->frame_at) - code);
   frame->entry = entry;
-  scratch->frame = field (scratch, layout->frame_caller);
-  scratch->walk.n_frames = index + 1;
+  return FRAME_TAKEN;
+}
+
+/* Of the newest frame the evaluating function has the instruction in a register, and the frame in
+ * another (ZEND_VM_FP_GLOBAL_REG, ZEND_VM_IP_GLOBAL_REG). What the frame has of it may be older, or
+ * of another function that was called before. Returns: 0: it is not known */
+static inline uint64_t
+find_instruction (const struct walker *walker, uint64_t function)
+{
+  const struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t saved = field (scratch, layout->frame_at);
+  uint64_t at = walker->sample->regs.r15;
+  uint32_t n = 0;
+  uint64_t first;
+  uint64_t size_bytes;
+
+  if (scratch->walk.n_frames > 0)
+    return saved;
+  bpf_probe_read_user (&n, sizeof n, (const void *) (function + layout->code_n_lines));
+  first = read_pointer (function + layout->code_lines);
+  size_bytes = (uint64_t) n * INSTRUCTION_BYTES;
+  if (walker->sample->regs.r14 == scratch->frame && at - first < size_bytes)
+    return at;
+  return saved - first < size_bytes ? saved : 0;
+}
+
+/* A closure is an object that has the function: another at the same address is another function,
+ * and those of the same code are the same. */
+static inline int
+step_php (struct walker *walker, SondeWalkFrame *frame)
+{
+  struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t function = field (scratch, layout->frame_code);
+  uint32_t info = field (scratch, layout->frame_entry);
+  uint64_t key = function;
+  uint64_t instruction = 0;
+  uint32_t line = 0;
+  int what;
+
+  /* It stands for what calls functions from outside. */
+  if (function == 0)
+    return FRAME_SKIPPED;
+  if ((info & CALL_IS_CLOSURE) != 0)
+    key = read_pointer (function + layout->code_lines);
+  if (key == 0)
+    key = function;
+  what = meet_code (walker->sample, scratch, key, function);
+  if (what == CODE_IS_NONE)
+    return FRAME_TORN;
+  if (what != CODE_IS_BUILTIN)
+    instruction = find_instruction (walker, function);
+  if (instruction != 0)
+    bpf_probe_read_user (&line, sizeof line,
+                         (const void *) (instruction + layout->instruction_line));
+  frame->code = key;
+  frame->at = line;
+  frame->entry = what != CODE_IS_BUILTIN && (info & CALL_IS_TOP) != 0;
+  return FRAME_TAKEN;
+}
+
+/* What is written in C has native frames, and is left out. */
+static inline int
+step_ruby (struct walker *walker, SondeWalkFrame *frame)
+{
+  struct scratch *scratch = walker->scratch;
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t code = field (scratch, layout->frame_code);
+  uint64_t flags = 0;
+
+  if (bpf_probe_read_user (&flags, sizeof flags,
+                           (const void *) field (scratch, layout->frame_entry)))
+    return FRAME_TORN;
+  switch (flags & FRAME_KIND)
+    {
+    case FRAME_IS_C:
+    case FRAME_IS_BLOCK:
+    case FRAME_IS_DUMMY:
+      return FRAME_SKIPPED;
+    }
+  if (meet_code (walker->sample, scratch, code, code) == CODE_IS_NONE)
+    return FRAME_TORN;
+  frame->code = code;
+  frame->at = field (scratch, layout->frame_at);
+  frame->entry = (flags & FRAME_IS_OLDEST) != 0;
+  return FRAME_TAKEN;
+}
+
+/* Of Ruby frames have no pointers to their callers. */
+static inline uint64_t
+find_caller (const struct scratch *scratch)
+{
+  const SondeWalkLayout *layout = &scratch->place.layout;
+  uint64_t next = scratch->frame + layout->frame_size;
+
+  if (scratch->place.kind != SONDE_WALK_RUBY)
+    return field (scratch, layout->frame_caller);
+  return next < scratch->chunk_end ? next : 0;
+}
+
+static inline int
+step_of_kind (struct walker *walker, SondeWalkFrame *frame)
+{
+  switch (walker->scratch->place.kind)
+    {
+    case SONDE_WALK_PHP:
+      return step_php (walker, frame);
+    case SONDE_WALK_RUBY:
+      return step_ruby (walker, frame);
+    default:
+      return step_python (walker, frame);
+    }
+}
+
+static long
+step (uint32_t index, struct walker *walker)
+{
+  struct scratch *scratch = walker->scratch;
+  SondeWalkFrame *frame
+      = &scratch->walk.frames[scratch->walk.n_frames & (SONDE_WALK_MAX_FRAMES - 1)];
+  int result = FRAME_TORN;
+
+  if (scratch->frame == 0)
+    return 1;
+  if (move_window (scratch) == 0)
+    result = step_of_kind (walker, frame);
+  if (result == FRAME_TORN)
+    {
+      scratch->walk.flags |= SONDE_WALK_TORN;
+      return 1;
+    }
+  scratch->frame = find_caller (scratch);
+  scratch->walk.n_frames += result == FRAME_TAKEN;
   return 0;
 }
 
@@ -387,6 +768,91 @@ find_ids (void)
   return (uint64_t) ids.tgid << 32 | ids.pid;
 }
 
+/* The newest frame of the thread, and memory where others are. They are 0 where there is none. */
+__noinline int
+begin_python (struct scratch *scratch)
+{
+  const SondeWalkLayout *layout;
+  uint64_t state;
+
+  if (!scratch)
+    return 0;
+  layout = &scratch->place.layout;
+  state = find_state (&scratch->place);
+  if (state == 0)
+    return 0;
+  scratch->frame = read_pointer (state + layout->state_frame);
+  if (layout->is_indirect && scratch->frame != 0)
+    scratch->frame = read_pointer (scratch->frame + layout->holder_frame);
+  if (layout->state_chunk != 0)
+    {
+      scratch->chunk = read_pointer (state + layout->state_chunk);
+      scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
+    }
+  return 1;
+}
+
+/* The state is the process's own, so it is the first thread's: others of it are of libraries.
+ * Frames lie one behind the other, and the newest is the last. */
+__noinline int
+begin_php (struct scratch *scratch)
+{
+  const SondeWalkLayout *layout;
+
+  if (!scratch || scratch->walk.pid != scratch->walk.tid)
+    return 0;
+  layout = &scratch->place.layout;
+  scratch->frame = read_pointer (scratch->place.key + layout->state_frame);
+  if (scratch->frame == 0)
+    return 0;
+  scratch->chunk = read_pointer (scratch->place.key + layout->state_chunk);
+  scratch->chunk_end = scratch->frame + layout->frame_size;
+  return 1;
+}
+
+/* Callers lie behind their callees, up to the end of a stack. */
+__noinline int
+begin_ruby (struct scratch *scratch)
+{
+  struct task_struct *task = (void *) bpf_get_current_task ();
+  uint64_t thread = BPF_CORE_READ (task, thread.fsbase);
+  const SondeWalkLayout *layout;
+  uint64_t variable[2] = { 0 }; /* module, offset */
+  uint64_t state;
+  uint64_t block;
+
+  if (!scratch)
+    return 0;
+  layout = &scratch->place.layout;
+  if (bpf_probe_read_user (variable, sizeof variable, (const void *) scratch->place.key)
+      || variable[0] == 0 || variable[0] >= MAX_MODULES || variable[1] >= MAX_VARIABLE)
+    return 0;
+  block = read_pointer (read_pointer (thread + THREAD_MODULES) + variable[0] * MODULE_BYTES);
+  state = read_pointer (block + variable[1]);
+  if (state == 0)
+    return 0;
+  scratch->frame = read_pointer (state + layout->state_frame);
+  scratch->chunk = read_pointer (state + layout->state_chunk);
+  scratch->chunk_end
+      = scratch->chunk + read_pointer (state + layout->state_chunk_size) * sizeof (uint64_t);
+  scratch->is_rising = 1;
+  return scratch->frame >= scratch->chunk && scratch->frame < scratch->chunk_end;
+}
+
+static inline int
+begin (struct scratch *scratch)
+{
+  switch (scratch->place.kind)
+    {
+    case SONDE_WALK_PHP:
+      return begin_php (scratch);
+    case SONDE_WALK_RUBY:
+      return begin_ruby (scratch);
+    default:
+      return begin_python (scratch);
+    }
+}
+
 /* To return 0 would suppress the sample. */
 SEC ("perf_event")
 int
@@ -398,7 +864,6 @@ sonde_walk (struct bpf_perf_event_data *sample)
   const SondeWalkPlace *place = bpf_map_lookup_elem (&places, &pid);
   struct walker walker = { .sample = sample };
   struct scratch *scratch;
-  uint64_t state;
   uint64_t size_bytes;
 
   if (!place)
@@ -407,19 +872,13 @@ sonde_walk (struct bpf_perf_event_data *sample)
   if (!scratch)
     return 1;
   scratch->place = *place;
-  state = find_state (&scratch->place);
-  if (state == 0)
-    return 1;
-  scratch->frame = read_pointer (state + scratch->place.layout.state_frame);
-  if (scratch->place.layout.is_indirect && scratch->frame != 0)
-    scratch->frame = read_pointer (scratch->frame + scratch->place.layout.holder_frame);
+  scratch->walk.pid = pid;
+  scratch->walk.tid = ids;
   scratch->chunk = 0;
   scratch->chunk_end = 0;
-  if (scratch->place.layout.state_chunk != 0)
-    {
-      scratch->chunk = read_pointer (state + scratch->place.layout.state_chunk);
-      scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
-    }
+  scratch->is_rising = 0;
+  if (!begin (scratch))
+    return 1;
   scratch->window_bytes = 0;
   scratch->n_told = 0;
   scratch->now_ms = bpf_ktime_get_ns () / 1000000;
@@ -428,12 +887,10 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->walk.flags = 0;
   scratch->walk.generation = scratch->place.generation;
   scratch->walk.ip = sample->regs.rip;
-  scratch->walk.pid = pid;
-  scratch->walk.tid = ids;
   scratch->walk.n_frames = 0;
   walker.scratch = scratch;
   bpf_loop (SONDE_WALK_MAX_FRAMES, step, &walker, 0);
-  if (scratch->walk.n_frames == SONDE_WALK_MAX_FRAMES && scratch->frame != 0)
+  if (scratch->frame != 0 && scratch->walk.flags == 0)
     scratch->walk.flags |= SONDE_WALK_DEEP;
   scratch->walk.number = scratch->n_records + 1;
   size_bytes = __builtin_offsetof(SondeWalkRecord, frames)

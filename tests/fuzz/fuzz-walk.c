@@ -18,10 +18,13 @@
 static void
 check_described (SondeCode *code, uint32_t at)
 {
-  for (int kind = SONDE_LINE_TABLE_PAIRS; kind <= SONDE_LINE_TABLE_LOCATIONS; kind++)
+  for (int kind = SONDE_LINE_TABLE_NONE; kind <= SONDE_LINE_TABLE_INDEXED; kind++)
     {
-      g_autofree char *text
-          = sonde_code_describe (code, (SondeLineTableKind) kind, (int64_t) (int32_t) at);
+      const SondeRuntime runtime = { .kind = kind == SONDE_LINE_TABLE_NONE      ? SONDE_WALK_PHP
+                                             : kind == SONDE_LINE_TABLE_INDEXED ? SONDE_WALK_RUBY
+                                                                                : SONDE_WALK_PYTHON,
+                                     .lines = (SondeLineTableKind) kind };
+      g_autofree char *text = sonde_code_describe (code, &runtime, (int64_t) (int32_t) at);
 
       if (text[0] == '\0' || !g_utf8_validate (text, -1, NULL) || strchr (text, '\n') != NULL)
         abort ();
@@ -94,7 +97,7 @@ run_lines (Input *input)
   uint32_t first_line = (uint32_t) input_take_u64 (input);
   g_autofree uint8_t *table = g_memdup2 (input->at, input->left);
 
-  for (int kind = SONDE_LINE_TABLE_PAIRS; kind <= SONDE_LINE_TABLE_LOCATIONS; kind++)
+  for (int kind = SONDE_LINE_TABLE_PAIRS; kind <= SONDE_LINE_TABLE_INDEXED; kind++)
     for (int64_t at = -2; at < 512; at++)
       if (sonde_line_table_find ((SondeLineTableKind) kind, table, input->left, first_line, at)
           > INT32_MAX)
@@ -118,6 +121,7 @@ run_stacks (Input *input)
                             .names = names,
                             .flags = how >> 1 & 3,
                             .entry = (SondeWalkEntry) (how >> 3 & 3),
+                            .begins_early = how >> 5 & 1,
                             .apart = UINT64_MAX };
   size_t max_out = input_take_byte (input) % (MAX_STACK + 1);
   size_t n_out;
@@ -144,15 +148,16 @@ run_files (const Input *input)
 {
   int fd = memfd_create ("walk", MFD_CLOEXEC);
   SondeWalkLayout layout = { 0 };
-  SondePython python;
+  SondeRuntime runtime;
   const char *why;
 
   if (fd < 0
       || (input->left > 0 && pwrite (fd, input->at, input->left, 0) != (ssize_t) input->left))
     abort ();
-  if (sonde_python_find (fd, "python3.11", &python, &why) == 0
-      && (python.n_evaluators == 0 || python.n_evaluators > SONDE_PYTHON_MAX_EVALUATORS))
-    abort ();
+  for (int kind = SONDE_WALK_NONE + 1; kind < SONDE_N_WALK_KINDS; kind++)
+    if (sonde_runtime_kinds[kind].find (fd, "python3.11", &runtime, &why) == 0
+        && (runtime.n_evaluators == 0 || runtime.n_evaluators > SONDE_RUNTIME_MAX_EVALUATORS))
+      abort ();
   if (sonde_python_find_threads (fd, &layout) == 0
       && layout.thread_data < 32 * layout.thread_data_size)
     abort ();

@@ -106,13 +106,16 @@ def request_counters(pid=10, padding=0):
 
 LAYOUT = dict(zip(('thread_data', 'thread_data_size', 'thread_data_value', 'state_frame', 'holder_frame', 'is_indirect', 'frame_size', 'frame_code',
                    'frame_caller', 'frame_at', 'is_at_index', 'frame_entry', 'entry', 'is_code_tagged', 'code_line', 'code_file', 'code_name',
-                   'code_lines', 'text_length', 'text_hash', 'text_state', 'text_ascii', 'text_other', 'state_chunk'),
-                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 296)))
+                   'code_lines', 'text_length', 'text_hash', 'text_state', 'text_ascii', 'text_other', 'state_chunk',
+                   'code_scope', 'scope_name', 'instruction_line', 'code_n_lines', 'state_chunk_size', 'code_body', 'code_instructions',
+                   'code_size', 'code_index'),
+                  (1296, 16, 8, 56, 8, 1, 72, 32, 48, 56, 0, 68, 1, 0, 72, 112, 128, 136, 16, 24, 32, 48, 72, 296, *(0,) * 9)))
 
 
-def interpreter(pid=10, kind=1, **changes):
-    place = (1, 0x1000, 0x2000, 0x3000, *(LAYOUT | changes).values()) if kind else (0,) * 28
-    return packet(INTERPRETER, struct.pack('<iIQQQQII4Q24I', pid, kind, *((0, 0x400000, 0, 5, 8, 1) if kind else (0,) * 6), *place))
+def interpreter(pid=10, kind=1, padding=0, **changes):
+    place = (1, 0x1000, 0x2000, 0x3000, kind, *(LAYOUT | changes).values()) if kind else (0,) * (5 + len(LAYOUT))
+    return packet(INTERPRETER, struct.pack(f'<iIQQQQII4Q{1 + len(LAYOUT)}I', pid, padding,
+                                           *((0, 0x400000, 0, 5, 8, 1) if kind else (0,) * 6), *place))
 
 
 def failed(error=5, padding=0, text=b'It broke'):
@@ -169,7 +172,7 @@ def good():
         'file': (ANSWER, answer_file(1, b'')), 'no-file': (ANSWER, answer_file(1, status=2)), 'stop': (TO_WORKER, packet(STOP)),
         'pause': (TO_WORKER, packet(PAUSE)), 'resume': (TO_WORKER, packet(RESUME)), 'report': (TO_WORKER, packet(REPORT)),
         'note': (TO_WORKER, packet(NOTE, b'A sentence')), 'counters': (TO_WORKER, counters()),
-        'interpreter': (REQUEST, interpreter()), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
+        'interpreter': (REQUEST, interpreter()), 'interpreter-php': (REQUEST, interpreter(kind=2, frame_entry=40)), 'interpreter-ruby': (REQUEST, interpreter(kind=3, frame_entry=32)), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
         'counters-of-process': (TO_WORKER, counters(5, pid=10, n_fds=0)), 'counters-request': (REQUEST, request_counters()),
         'hello': (FROM_WORKER, hello()), 'rings-mapped': (FROM_WORKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
         'process-request': (REQUEST, request_process()), 'file-request': (REQUEST, request_file()),
@@ -233,7 +236,8 @@ def bad():
         'file-request-map-mapped': (REQUEST, request_file(kind=2)),
         'counters-kind': (TO_WORKER, counters(6)), 'counters-kind-0': (TO_WORKER, counters(0)), 'counters-pid': (TO_WORKER, counters(5)),
         'counters-no-pid': (TO_WORKER, counters(1, pid=1)), 'counters-fds': (TO_WORKER, counters(n_fds=0)), 'counters-many-fds': (TO_WORKER, counters(n_fds=2)),
-        'interpreter-kind': (REQUEST, interpreter(kind=2)), 'interpreter-pid': (REQUEST, interpreter(0)), 'interpreter-frame': (REQUEST, interpreter(frame_size=129)),
+        'interpreter-kind': (REQUEST, interpreter(kind=99)), 'interpreter-entry-of-php': (REQUEST, interpreter(kind=2)), 'interpreter-pid': (REQUEST, interpreter(0)), 'interpreter-padding': (REQUEST, interpreter(padding=1)),
+        'interpreter-scope': (REQUEST, interpreter(code_scope=4096)), 'interpreter-frame': (REQUEST, interpreter(frame_size=129)),
         'interpreter-field': (REQUEST, interpreter(code_name=4096)), 'interpreter-field-of-frame': (REQUEST, interpreter(frame_at=72)),
         'interpreter-boolean': (REQUEST, interpreter(is_at_index=2)), 'interpreter-entry': (REQUEST, interpreter(entry=3)),
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),

@@ -18,11 +18,11 @@ def walk(n_frames=2, flags=0, ip=0, kind=1, frames=None, tid=1):
 
 
 def code(address=0x1000, name=b'walk', width=1, file=b'/a/tree.py', table=b'\x80\x00\xd8\x04\x05', kind=2,
-         sizes=None, lines=None, pid=1):
-    sizes = sizes or (len(name), len(file))
-    return (struct.pack('<IIQQIIIIIIII', kind, pid, 3, address, 7, len(table) if lines is None else lines,
-                        sizes[0], width, sizes[1], 1, 2, 0)
-            + name.ljust(TEXT_BYTES, b'\0') + file.ljust(TEXT_BYTES, b'\0') + table)
+         sizes=None, lines=None, pid=1, scope=b''):
+    sizes = sizes or (len(name), len(file), len(scope))
+    return (struct.pack('<IIQQIIIIIIIIII', kind, pid, 3, address, 7, len(table) if lines is None else lines,
+                        sizes[0], width, sizes[1], 1, sizes[2], width, 2, 0)
+            + name.ljust(TEXT_BYTES, b'\0') + file.ljust(TEXT_BYTES, b'\0') + scope.ljust(TEXT_BYTES, b'\0') + table)
 
 
 def pairs(*steps):
@@ -33,13 +33,18 @@ def pairs(*steps):
     return script
 
 
-def elf(symbols, pieces):
-    """symbols: name: (value, size); pieces: address: bytes."""
+def elf(symbols, pieces, extra=None):
+    """symbols: name: (value, size, perhaps a type); pieces: address: bytes; extra: name, type and bytes of one more section."""
     strings, table = b'\0', bytes(24)
-    for name, (value, size) in symbols.items():
-        table += struct.pack('<IBBHQQ', len(strings), 0x11, 0, 1, value, size)
+    for name, (value, size, *kind) in symbols.items():
+        table += struct.pack('<IBBHQQ', len(strings), 0x10 | (kind or [1])[0], 0, 1, value, size)
         strings += name + b'\0'
     names = b'\0.dynsym\0.dynstr\0.shstrtab\0'
+    contents = [(1, 11, table), (9, 3, strings), (17, 3, b'')]
+    if extra:
+        contents.append((len(names), extra[1], extra[2]))
+        names += extra[0] + b'\0'
+    contents[2] = (17, 3, names)
     at = 64 + 56 * len(pieces)
     loads = body = b''
     for address, data in pieces.items():
@@ -47,12 +52,12 @@ def elf(symbols, pieces):
         body += data
     sections = bytes(64)
     end = at + len(body)
-    for name, kind, data in ((1, 11, table), (9, 3, strings), (17, 3, names)):
+    for name, kind, data in contents:
         sections += struct.pack('<IIQQQQIIQQ', name, kind, 0, 0, end, len(data), 0, 0, 0, 0)
         end += len(data)
     header = b'\x7fELF\x02\x01\x01' + bytes(9) + struct.pack('<HHIQQQIHHHHHH', 3, 62, 1, 0, 64, end, 0, 64, 56,
-                                                             len(pieces), 64, 4, 3)
-    return bytes([FILES]) + header + loads + body + table + strings + names + sections
+                                                             len(pieces), 64, 1 + len(contents), 3)
+    return bytes([FILES]) + header + loads + body + b''.join(data for _, _, data in contents) + sections
 
 
 RUNTIME, FUNCTION = 0x5000, 0x9000
@@ -65,6 +70,22 @@ USES_KEY = (b'\x48\x8d\xb8' + struct.pack('<I', 592)).ljust(48, b'\x90')
 def python(version=0x030b02f0, uses=USES_KEY, without=()):
     return elf({name: place for name, place in PYTHON.items() if name not in without},
                {0x8000: struct.pack('<I', version), FUNCTION: uses})
+
+
+def php(build=b'API20220829,NTS', size=1800):
+    return elf({b'executor_globals': (0x6000, size), b'execute_ex': (0x7000, 500)}, {},
+               (b'.rodata', 1, b'\0' + build + b'\0'))
+
+
+def ruby(api=(3, 1, 0), pair=0x4008, index=1):
+    return elf({b'ruby_current_ec': (8, 8, 6), b'rb_vm_exec': (0x7000, 500), b'ruby_api_version': (0x100, 12)},
+               {0x100: struct.pack('<3I', *api)},
+               (b'.rela.dyn', 4, struct.pack('<QQQ', 0x4000, index << 32 | 16, 0) + struct.pack('<QQQ', pair, index << 32 | 17, 0)))
+
+
+def ruby_lines(entries=2, index=struct.pack('<6Q', *(0x81 << 7 * i for i in range(6))) + b'\1' * 80, size=None):
+    return (struct.pack('<II', len(index) if size is None else size, entries) + index
+            + b''.join(struct.pack('<iii', 10 + i, i, 0) for i in range(entries)))
 
 
 def threads(place=1296, size=16):
@@ -87,7 +108,10 @@ SEEDS = {
     'code-short': pairs(code()[:500], 3),
     'code-lines-beyond': pairs(code(lines=4097), 3),
     'code-lines-cut': pairs(code(lines=50), 3),
-    'code-name-beyond': pairs(code(sizes=(257, 3)), 3),
+    'code-name-beyond': pairs(code(sizes=(257, 3, 0)), 3),
+    'code-scope-beyond': pairs(code(sizes=(4, 3, 257)), 3),
+    'code-of-php': pairs(code(name='größe'.encode(), width=8, scope=b'App\\Tree', table=b''), 3),
+    'code-of-php-cut': pairs(code(name=b'\xff\n\xe2\x82', width=8, scope=b'\xc3', table=b''), 3),
     'code-width': pairs(code(width=3), 3),
     'code-wide': pairs(code(name='αβγ'.encode('utf-16-le'), width=2), code(0x2000, '🐍'.encode('utf-32-le'), 4), 3),
     'code-surrogate': pairs(code(name=b'\x00\xd8\x00\xdc', width=2), 3),
@@ -109,6 +133,7 @@ SEEDS = {
     'stack-shims': bytes([STACKS, 1 | 2 << 3, 64, 5, 4, 20, 5, 20, 6, 5, 0, 0, 3, 0, 3]),
     'stack-entered': bytes([STACKS, 1 | 1 << 3, 64, 6, 20, 4, 20, 5, 20, 6, 2, 1, 1]),
     'stack-cut': bytes([STACKS, 0 | 1 << 3, 64, 2, 4, 20, 4, 1, 1, 1, 1]),
+    'stack-early': bytes([STACKS, 1 | 1 << 3 | 1 << 5, 64, 4, 4, 5, 20, 6, 2, 1, 1]),
     'stack-torn': bytes([STACKS, 1 | 1 << 1 | 1 << 3, 64, 5, 4, 20, 5, 20, 6, 1, 0]),
     'stack-apart': bytes([STACKS, 1 | 1 << 3, 64, 2, 4, 6, 3, 1, 1, 1]),
     'stack-no-room': bytes([STACKS, 1, 2, 5, 4, 20, 5, 20, 6, 2, 1, 1]),
@@ -118,6 +143,21 @@ SEEDS = {
     'python-without-types': python(without=(b'PyCode_Type',)),
     'python-linked-with-it': python(without=(b'_PyRuntime',)),
     'python-cut': python()[:-70],
+    'php': php(),
+    'php-unknown': php(b'API20210902,NTS'),
+    'php-with-threads': php(b'API20220829,TS'),
+    'php-of-another-size': php(size=1808),
+    'php-cut': php()[:-70],
+    'ruby': ruby(),
+    'ruby-unknown': ruby((3, 3, 0)),
+    'ruby-no-pair': ruby(pair=0x4010),
+    'ruby-no-variable': ruby(index=2),
+    'ruby-cut': ruby()[:-70],
+    'lines-of-ruby': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines(),
+    'lines-of-ruby-one': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines(1, b''),
+    'lines-of-ruby-cut': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines()[:140],
+    'lines-of-ruby-beyond': bytes([LINES]) + struct.pack('<Q', 2) + ruby_lines(size=2**32 - 1),
+    'code-of-ruby': pairs(code(name=b'block in run', width=8, table=ruby_lines()), 3),
     'threads': threads(),
     'threads-far': threads(place=5000),
     'threads-near': threads(place=100),

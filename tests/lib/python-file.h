@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define PYTHON_FILE_MAX_PIECES 8
+#define PYTHON_FILE_N_SECTIONS 5 /* the last one is to be had where it is asked for */
 
 typedef struct
 {
@@ -23,6 +24,9 @@ typedef struct
   GByteArray *strings;
   PythonFilePiece pieces[PYTHON_FILE_MAX_PIECES];
   guint n_pieces;
+  const char *section_name; /* NULL: there is no other section */
+  guint32 section_type;
+  PythonFilePiece section;
 } PythonFile;
 
 static inline void
@@ -42,16 +46,22 @@ python_file_clear (PythonFile *self)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PythonFile, python_file_clear)
 
 static inline void
-python_file_add (PythonFile *self, const char *name, guint64 value, guint64 size)
+python_file_add_typed (PythonFile *self, const char *name, guint64 value, guint64 size, guint8 type)
 {
   Elf64_Sym symbol = { .st_name = self->strings->len,
-                       .st_info = ELF64_ST_INFO (STB_GLOBAL, STT_OBJECT),
+                       .st_info = ELF64_ST_INFO (STB_GLOBAL, type),
                        .st_shndx = 1,
                        .st_value = value,
                        .st_size = size };
 
   g_byte_array_append (self->symbols, (const guint8 *) &symbol, sizeof symbol);
   g_byte_array_append (self->strings, (const guint8 *) name, (guint) strlen (name) + 1);
+}
+
+static inline void
+python_file_add (PythonFile *self, const char *name, guint64 value, guint64 size)
+{
+  python_file_add_typed (self, name, value, size, STT_OBJECT);
 }
 
 /* @bytes: not copied */
@@ -62,10 +72,21 @@ python_file_put (PythonFile *self, guint64 vaddr, const void *bytes, gsize size_
   self->pieces[self->n_pieces++] = (PythonFilePiece){ vaddr, bytes, size_bytes };
 }
 
+/* A section that no segment has; @bytes: not copied */
+static inline void
+python_file_put_section (
+    PythonFile *self, const char *name, guint32 type, const void *bytes, gsize size_bytes)
+{
+  self->section_name = name;
+  self->section_type = type;
+  self->section = (PythonFilePiece){ 0, bytes, size_bytes };
+}
+
 static inline GByteArray *
 python_file_build (const PythonFile *self)
 {
-  static const char names[] = "\0.dynsym\0.dynstr\0.shstrtab";
+  static const char fixed[] = "\0.dynsym\0.dynstr\0.shstrtab";
+  g_autoptr (GByteArray) names = g_byte_array_new ();
   GByteArray *file = g_byte_array_new ();
   Elf64_Ehdr elf
       = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
@@ -77,12 +98,16 @@ python_file_build (const PythonFile *self)
           .e_phentsize = sizeof (Elf64_Phdr),
           .e_phnum = (guint16) self->n_pieces,
           .e_shentsize = sizeof (Elf64_Shdr),
-          .e_shnum = 4,
+          .e_shnum = PYTHON_FILE_N_SECTIONS,
           .e_shstrndx = 3 };
   Elf64_Phdr loads[PYTHON_FILE_MAX_PIECES] = { 0 };
-  Elf64_Shdr sections[4] = { 0 };
+  Elf64_Shdr sections[PYTHON_FILE_N_SECTIONS] = { 0 };
   gsize at = sizeof elf + self->n_pieces * sizeof loads[0];
 
+  g_byte_array_append (names, (const guint8 *) fixed, sizeof fixed);
+  if (self->section_name != NULL)
+    g_byte_array_append (names, (const guint8 *) self->section_name,
+                         (guint) strlen (self->section_name) + 1);
   for (guint i = 0; i < self->n_pieces; at += self->pieces[i++].size_bytes)
     loads[i] = (Elf64_Phdr){ .p_type = PT_LOAD,
                              .p_flags = PF_R | PF_X,
@@ -99,9 +124,16 @@ python_file_build (const PythonFile *self)
   };
   at += self->strings->len;
   sections[3] = (Elf64_Shdr){
-    .sh_name = 17, .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = sizeof names
+    .sh_name = 17, .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = names->len
   };
-  elf.e_shoff = at + sizeof names;
+  at += names->len;
+  if (self->section_name != NULL)
+    sections[4] = (Elf64_Shdr){ .sh_name = sizeof fixed,
+                                .sh_type = self->section_type,
+                                .sh_offset = at,
+                                .sh_size = self->section.size_bytes };
+  at += self->section.size_bytes;
+  elf.e_shoff = at;
 
   g_byte_array_append (file, (const guint8 *) &elf, sizeof elf);
   g_byte_array_append (file, (const guint8 *) loads, self->n_pieces * (guint) sizeof loads[0]);
@@ -109,7 +141,9 @@ python_file_build (const PythonFile *self)
     g_byte_array_append (file, self->pieces[i].bytes, (guint) self->pieces[i].size_bytes);
   g_byte_array_append (file, self->symbols->data, self->symbols->len);
   g_byte_array_append (file, self->strings->data, self->strings->len);
-  g_byte_array_append (file, (const guint8 *) names, sizeof names);
+  g_byte_array_append (file, names->data, names->len);
+  if (self->section_name != NULL)
+    g_byte_array_append (file, self->section.bytes, (guint) self->section.size_bytes);
   g_byte_array_append (file, (const guint8 *) sections, sizeof sections);
   return file;
 }

@@ -27,7 +27,8 @@ CALLERS = {
 }
 # Before 3.11 code objects know their own name alone.
 SHORT = {name.rpartition('.')[2]: caller.rpartition('.')[2] for name, caller in CALLERS.items()}
-ROOTS = ('<module>', 'compress', 'Odd')  # of a thread; a class body runs in the module
+THREAD_ROOT = 'compress'
+ROOTS = ('<module>', THREAD_ROOT, 'Odd')  # a class body runs in the module
 
 
 def name_of(function):
@@ -50,7 +51,7 @@ def judge(names, callers):
     if names[0] not in ROOTS:
         return f'begins with {names[0]}'
     for caller, name in zip(names, names[1:]):
-        if name in ROOTS and name != 'compress':
+        if name in ROOTS and name != THREAD_ROOT:
             continue
         if callers.get(name) != caller and not (name == caller == 'descend'):
             return f'{name} is called by {caller}'

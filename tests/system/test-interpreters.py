@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stacks of interpreted programs show the programs' own functions: test-interpreters.py BUILD HAS-PROGRAM"""
+"""Stacks of interpreted programs show the programs' own functions: test-interpreters.py BUILD HAS-PROGRAM
+
+With SONDE_TEST_LONG=1 some 100,000 samples are judged."""
 
 import collections
 import os
@@ -12,10 +14,11 @@ import time
 from system import System, check
 
 import capture as reader
-from call_tree import CALLERS, PROGRAM, SHORT, check_lines, function_lines, judge, name_of
+from call_tree import CALLERS, PROGRAM, SHORT, THREAD_ROOT, check_lines, function_lines, judge, name_of
 
-FREQUENCY = 2000
-SECONDS = 8
+IS_LONG = bool(os.environ.get('SONDE_TEST_LONG'))
+FREQUENCY = 4000 if IS_LONG else 2000
+SECONDS = 100 if IS_LONG else 8
 MIN_SAMPLES = 2000  # on a machine that others use, too
 RIGHT = 0.99      # of the complete stacks
 NAMED = 0.99      # of samples that run interpreted code: not before the worker has met it
@@ -34,6 +37,8 @@ def judge_stacks(system, capture, python):
         seen.update(path)
         sums['with'] += bool(path)
         sums['of thread'] += bool(path) and sample.tid != sample.pid
+        # One that has let others run beside the one that runs: neither has anything of the other's.
+        sums['of the other thread'] += bool(path) and (path[0] == THREAD_ROOT) != (sample.tid != sample.pid)
         sums['unnamed'] += '[unnamed function]' in stack
         sums['interpreter alone'] += not path and '_PyEval_EvalFrameDefault' in stack
         if any(function in reader.MARKERS for function in stack) or '[unnamed function]' in stack:
@@ -51,6 +56,7 @@ def judge_stacks(system, capture, python):
         system.note(f'{count}: {why}')
     check(sums['wrong'] <= (1 - RIGHT) * sums['complete'], 'stacks are wrong')
     check(not sums['lines'], 'lines are outside of their functions')
+    check(not sums['of the other thread'], 'stacks begin as those of another thread')
     return sums, seen
 
 

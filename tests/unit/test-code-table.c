@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+static const SondeRuntime python
+    = { .kind = SONDE_WALK_PYTHON, .lines = SONDE_LINE_TABLE_LOCATIONS };
+
 static void
 put_text (SondeWalkText *text, uint8_t *bytes, const char *latin)
 {
@@ -31,7 +34,20 @@ assert_described (const SondeWalkCode *record, const char *expected)
 
   g_assert_true (sonde_code_table_add (table, record));
   text = sonde_code_describe (sonde_code_table_find (table, (int32_t) record->pid, record->code),
-                              SONDE_LINE_TABLE_LOCATIONS, 0);
+                              &python, 0);
+  g_assert_cmpstr (text, ==, expected);
+}
+
+/* @line: of the frame; 0: it tells of none */
+static void
+assert_described_php (const SondeWalkCode *record, uint32_t line, const char *expected)
+{
+  const SondeRuntime php = { .kind = SONDE_WALK_PHP, .lines = SONDE_LINE_TABLE_NONE };
+  g_autoptr (SondeCodeTable) table = sonde_code_table_new ();
+  g_autofree char *text = NULL;
+
+  g_assert_true (sonde_code_table_add (table, record));
+  text = sonde_code_describe (sonde_code_table_find (table, 1, record->code), &php, line);
   g_assert_cmpstr (text, ==, expected);
 }
 
@@ -143,6 +159,42 @@ takes_no_more_than_its_limits (void)
   g_assert_cmpuint (sonde_code_table_bytes (table), >, SONDE_CODE_TABLE_MAX_BYTES / 2);
 }
 
+static void
+describes_functions_of_php (void)
+{
+  const SondeWalkCode nameless = code_of (1, 16, "", "");
+  SondeWalkCode code = code_of (1, 16, "walk", "/srv/app/tree.php");
+
+  assert_described_php (&code, 12, "walk (tree.php:12) [php]");
+  assert_described_php (&code, 0, "walk (tree.php) [php]");
+  assert_described_php (&code, UINT32_MAX, "walk (tree.php) [php]");
+  put_text (&code.scope, code.scope_bytes, "App\\Tree");
+  assert_described_php (&code, 12, "App\\Tree::walk (tree.php:12) [php]");
+  /* built in */
+  code = code_of (1, 16, "usort", "");
+  assert_described_php (&code, 0, "usort [php]");
+  /* outside of functions */
+  code = code_of (1, 16, "", "tree.php");
+  assert_described_php (&code, 3, "{main} (tree.php:3) [php]");
+  /* in no file, where a fiber begins */
+  assert_described_php (&nameless, 0, "[unnamed] [php]");
+  /* and a name that could not be read is another thing */
+  code.name.width = 0;
+  assert_described_php (&code, 3, "[unnamed] (tree.php:3) [php]");
+}
+
+static void
+takes_utf_8_that_may_be_none (void)
+{
+  SondeWalkCode code = code_of (1, 16,
+                                "gr\xc3\xb6\xc3\x9f"
+                                "e\xff\n\xe2\x80\xae\xe2\x82",
+                                "");
+
+  code.name.width = SONDE_WALK_UTF8;
+  assert_described_php (&code, 0, "größe\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd [php]");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -150,6 +202,8 @@ main (int argc, char **argv)
   g_test_add_func ("/code-table/takes-no-more-than-its-limits", takes_no_more_than_its_limits);
   g_test_add_func ("/code-table/shows-nothing-that-could-forge-a-line",
                    shows_nothing_that_could_forge_a_line);
+  g_test_add_func ("/code-table/takes-utf-8-that-may-be-none", takes_utf_8_that_may_be_none);
+  g_test_add_func ("/code-table/describes-functions-of-php", describes_functions_of_php);
   g_test_add_func ("/code-table/describes-a-function-by-name-file-and-line",
                    describes_a_function_by_name_file_and_line);
   g_test_add_func ("/code-table/shows-characters-of-each-width", shows_characters_of_each_width);

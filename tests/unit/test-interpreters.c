@@ -60,6 +60,21 @@ open_python (guint32 version)
   return python_file_open (&file);
 }
 
+/* @build: what it was built as */
+static int
+open_php (const char *build)
+{
+  static guint8 bytes[FILE_BYTES];
+  g_auto (PythonFile) file;
+
+  python_file_init (&file);
+  python_file_add (&file, "executor_globals", RUNTIME, 1800);
+  python_file_add (&file, "execute_ex", EVALUATOR, 0x100);
+  python_file_put (&file, 0, bytes, sizeof bytes);
+  python_file_put_section (&file, ".rodata", SHT_PROGBITS, build, strlen (build) + 1);
+  return python_file_open (&file);
+}
+
 static int
 open_libc (void)
 {
@@ -213,7 +228,7 @@ tells_of_an_interpreter_once (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (fixture->told->len, ==, 1);
   message = last_told (fixture);
   g_assert_cmpint (message->pid, ==, PID);
-  g_assert_cmpuint (message->kind, ==, SONDE_WALK_PYTHON);
+  g_assert_cmpuint (message->place.kind, ==, SONDE_WALK_PYTHON);
   g_assert_cmpuint (message->start, ==, BASE + PIECE_OFFSET);
   g_assert_cmpuint (message->inode, ==, 1);
   g_assert_cmphex (message->place.key, ==, BASE + PIECE_OFFSET + KEY);
@@ -233,7 +248,7 @@ tells_when_it_is_none_any_more (Fixture *fixture, gconstpointer data)
   sonde_interpreters_meet (fixture->interpreters, fixture->process);
   sonde_interpreters_forget (fixture->interpreters, PID);
   g_assert_cmpuint (fixture->told->len, ==, 2);
-  g_assert_cmpuint (last_told (fixture)->kind, ==, SONDE_WALK_NONE);
+  g_assert_cmpuint (last_told (fixture)->place.kind, ==, SONDE_WALK_NONE);
   g_assert_cmpint (last_told (fixture)->pid, ==, PID);
   sonde_interpreters_forget (fixture->interpreters, PID);
   g_assert_cmpuint (fixture->told->len, ==, 2);
@@ -403,6 +418,42 @@ says_if_more_is_missing_than_the_kernel_lost (Fixture *fixture, gconstpointer da
   g_assert_false (sonde_interpreters_check_losses (fixture->interpreters, 2));
 }
 
+/* PHP keeps its state itself: whichever C library it has. */
+static void
+tells_of_php_without_a_c_library (Fixture *fixture, gconstpointer data)
+{
+  uint64_t addrs[SONDE_INTERPRETERS_MAX_DEPTH];
+
+  sonde_interpreters_set_walked (fixture->interpreters);
+  map (fixture, open_php ("xx API20220829,NTS"), 1, BASE + PIECE_OFFSET, PIECE_OFFSET,
+       "/usr/bin/php8.2");
+  map_musl (fixture);
+  sonde_interpreters_meet (fixture->interpreters, fixture->process);
+  g_assert_cmpuint (fixture->told->len, ==, 1);
+  g_assert_cmpuint (last_told (fixture)->place.kind, ==, SONDE_WALK_PHP);
+  g_assert_cmphex (last_told (fixture)->place.key, ==, BASE + PIECE_OFFSET + RUNTIME);
+  g_assert_cmpuint (last_told (fixture)->place.code_type, ==, 0);
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_INTERPRETERS_MUSL), ==, 0);
+  take_code (fixture, 1, 0x1000, "inner");
+  take_code (fixture, 1, 0x2000, "outer");
+  take_walk (fixture, 1);
+  g_assert_cmpuint (merge (fixture, addrs), ==, 3);
+  g_assert_cmphex (addrs[1], >=, NAMES);
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_WALKS), ==, 1);
+}
+
+static void
+counts_php_of_other_builds (Fixture *fixture, gconstpointer data)
+{
+  sonde_interpreters_set_walked (fixture->interpreters);
+  map (fixture, open_php ("xx API20220829,TS"), 1, BASE + PIECE_OFFSET, PIECE_OFFSET,
+       "/usr/bin/php8.2");
+  map_libc (fixture);
+  sonde_interpreters_meet (fixture->interpreters, fixture->process);
+  g_assert_cmpuint (fixture->told->len, ==, 0);
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_INTERPRETERS_UNKNOWN), ==, 1);
+}
+
 #define ADD(name, test) g_test_add ("/interpreters/" name, Fixture, NULL, set_up, test, tear_down)
 
 int
@@ -425,6 +476,8 @@ main (int argc, char **argv)
   ADD ("leaves-a-stack-without-a-walk-as-it-is", leaves_a_stack_without_a_walk_as_it_is);
   ADD ("shows-nothing-more-of-what-has-closed-itself",
        shows_nothing_more_of_what_has_closed_itself);
+  ADD ("counts-php-of-other-builds", counts_php_of_other_builds);
+  ADD ("tells-of-php-without-a-c-library", tells_of_php_without_a_c_library);
   ADD ("tells-of-an-interpreter-once", tells_of_an_interpreter_once);
   ADD ("tells-when-it-is-none-any-more", tells_when_it_is_none_any_more);
   ADD ("puts-functions-into-the-stack", puts_functions_into_the_stack);

@@ -5,6 +5,8 @@
 #include <glib.h>
 #include <string.h>
 
+#include "daemon/base/walk.h"
+
 #define MAX_RUNS 40
 
 /* From @at on the line is @line. */
@@ -165,12 +167,130 @@ stays_within_lines (void)
       sonde_line_table_find (SONDE_LINE_TABLE_LOCATIONS, endless, sizeof endless, 9, 1), ==, 9);
 }
 
+/* --- Ruby --- */
+
+#define N_WORDS   1700
+#define MAX_BYTES 1024
+
+/* As Ruby makes one (succ_index_table_create() in its iseq.c): of the words where entries begin. */
+static gsize
+index_init (uint8_t bytes[MAX_BYTES], const guint *begins, gsize n_begins)
+{
+  uint64_t counts[6] = { 0 };
+  gsize at = sizeof counts;
+  guint rank = 0;
+  gsize next = 0;
+
+  memset (bytes, 0, MAX_BYTES);
+  for (guint word = 0; word < 54; word++)
+    {
+      if (next < n_begins && begins[next] == word)
+        next++;
+      counts[word / 9] |= (uint64_t) next << (7 * (word % 9));
+    }
+  memcpy (bytes, counts, sizeof counts);
+  for (guint block = 0; 54 + block * 512 < N_WORDS; block++, at += 80)
+    {
+      uint64_t words[10] = { 0 };
+
+      rank = (guint) next;
+      words[0] = rank;
+      for (guint small = 0; small < 8; small++)
+        {
+          if (small > 0)
+            words[1] |= (uint64_t) (next - rank) << (9 * (small - 1));
+          for (guint bit = 0; bit < 64; bit++)
+            if (next < n_begins && begins[next] == 54 + block * 512 + small * 64 + bit)
+              {
+                words[2 + small] |= UINT64_C (1) << bit;
+                next++;
+              }
+        }
+      memcpy (bytes + at, words, sizeof words);
+    }
+  return at;
+}
+
+/* Returns: bytes of the table */
+static gsize
+table_init (uint8_t *table, const guint *begins, gsize n_begins)
+{
+  SondeWalkLines head = { .n_entries = (uint32_t) n_begins };
+  uint8_t index[MAX_BYTES];
+
+  head.index_bytes = n_begins > 1 ? (uint32_t) index_init (index, begins, n_begins) : 0;
+  memcpy (table, &head, sizeof head);
+  memcpy (table + sizeof head, index, head.index_bytes);
+  for (gsize i = 0; i < n_begins; i++)
+    {
+      const int32_t entry[3] = { 100 + (int32_t) i, -1, 7 };
+
+      memcpy (table + sizeof head + head.index_bytes + i * sizeof entry, entry, sizeof entry);
+    }
+  return sizeof head + head.index_bytes + n_begins * SONDE_WALK_ENTRY_BYTES;
+}
+
+static void
+finds_lines_of_ruby_by_their_index (void)
+{
+  static const guint begins[] = { 0, 3, 4, 53, 54, 60, 117, 118, 119, 300, 565, 566, 1100, 1699 };
+  static uint8_t table[SONDE_WALK_LINES_BYTES];
+  gsize size_bytes = table_init (table, begins, G_N_ELEMENTS (begins));
+
+  for (guint word = 0; word < N_WORDS; word++)
+    {
+      uint32_t expected = 99;
+
+      for (gsize i = 0; i < G_N_ELEMENTS (begins) && begins[i] <= word; i++)
+        expected++;
+      /* A frame is at the instruction behind the one that it runs. */
+      g_assert_cmpuint (sonde_line_table_find (SONDE_LINE_TABLE_INDEXED, table, size_bytes, 5,
+                                               (int64_t) (word + 1) * 8),
+                        ==, expected);
+    }
+  g_assert_cmpuint (sonde_line_table_find (SONDE_LINE_TABLE_INDEXED, table, size_bytes, 5, 0), ==,
+                    100);
+  /* beyond the index */
+  g_assert_cmpuint (sonde_line_table_find (SONDE_LINE_TABLE_INDEXED, table, size_bytes, 5, 1 << 20),
+                    ==, 5);
+  /* One entry alone has no index. */
+  size_bytes = table_init (table, begins, 1);
+  g_assert_cmpuint (sonde_line_table_find (SONDE_LINE_TABLE_INDEXED, table, size_bytes, 5, 800), ==,
+                    100);
+}
+
+static void
+takes_no_index_that_cannot_be (void)
+{
+  static const guint begins[] = { 0, 3, 700 };
+  static uint8_t table[SONDE_WALK_LINES_BYTES];
+  gsize size_bytes = table_init (table, begins, G_N_ELEMENTS (begins));
+  SondeWalkLines head;
+
+  for (gsize cut = 0; cut < size_bytes; cut++)
+    {
+      g_autofree uint8_t *bytes = g_memdup2 (table, cut);
+
+      for (guint word = 0; word < N_WORDS; word += 50)
+        g_assert_cmpuint (sonde_line_table_find (SONDE_LINE_TABLE_INDEXED, bytes, cut, 5, word * 8),
+                          <=, 102);
+    }
+  memcpy (&head, table, sizeof head);
+  head.index_bytes = UINT32_MAX;
+  memcpy (table, &head, sizeof head);
+  g_assert_cmpuint (sonde_line_table_find (SONDE_LINE_TABLE_INDEXED, table, size_bytes, 5, 8), ==,
+                    5);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/line-table/ends-where-it-was-cut", ends_where_it_was_cut);
   g_test_add_func ("/line-table/stays-within-lines", stays_within_lines);
+  g_test_add_func ("/line-table/takes-no-index-that-cannot-be", takes_no_index_that_cannot_be);
+  g_test_add_func ("/line-table/finds-lines-of-ruby-by-their-index",
+                   finds_lines_of_ruby_by_their_index);
   g_test_add_func ("/line-table/tells-the-line-of-each-instruction",
                    tells_the_line_of_each_instruction);
   g_test_add_func ("/line-table/knows-the-first-line-of-what-has-not-begun",

@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "9a5500c7fcd5f2e3277090f74857d032cd3ffac0c5427ac1459cb26d45e65bf7"
+#define DIGEST  "441ecd80ede3e2a2fc30837e009892d85b3365f42deb344d9512ce90d3e8116a"
 
 typedef struct
 {
@@ -24,7 +24,7 @@ typedef struct
   {                                                                                                \
 #member, offsetof(type, member), sizeof(((type *) NULL)->member)                               \
   }
-#define MAX_FIELDS 32
+#define MAX_FIELDS 40
 
 /* Every member, in its order: nothing is left between them, or behind the last one. */
 static const struct
@@ -176,7 +176,7 @@ static const struct
     {
         FIELD (SondeMessageInterpreter, header),
         FIELD (SondeMessageInterpreter, pid),
-        FIELD (SondeMessageInterpreter, kind),
+        FIELD (SondeMessageInterpreter, padding),
         FIELD (SondeMessageInterpreter, start_ticks),
         FIELD (SondeMessageInterpreter, start),
         FIELD (SondeMessageInterpreter, offset),
@@ -192,6 +192,7 @@ static const struct
         FIELD (SondeWalkPlace, key),
         FIELD (SondeWalkPlace, code_type),
         FIELD (SondeWalkPlace, text_type),
+        FIELD (SondeWalkPlace, kind),
         FIELD (SondeWalkPlace, layout),
     } },
   { "SondeWalkLayout",
@@ -221,6 +222,15 @@ static const struct
         FIELD (SondeWalkLayout, text_ascii),
         FIELD (SondeWalkLayout, text_other),
         FIELD (SondeWalkLayout, state_chunk),
+        FIELD (SondeWalkLayout, code_scope),
+        FIELD (SondeWalkLayout, scope_name),
+        FIELD (SondeWalkLayout, instruction_line),
+        FIELD (SondeWalkLayout, code_n_lines),
+        FIELD (SondeWalkLayout, state_chunk_size),
+        FIELD (SondeWalkLayout, code_body),
+        FIELD (SondeWalkLayout, code_instructions),
+        FIELD (SondeWalkLayout, code_size),
+        FIELD (SondeWalkLayout, code_index),
     } },
   { "SondeMessageStatistics",
     sizeof (SondeMessageStatistics),

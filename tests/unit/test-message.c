@@ -269,8 +269,8 @@ good_interpreter (void)
   SondeMessageInterpreter message
       = { .header = { SONDE_MESSAGE_INTERPRETER, sizeof message },
           .pid = 7,
-          .kind = SONDE_WALK_PYTHON,
-          .place = { .layout = { .frame_size = 72,
+          .place = { .kind = SONDE_WALK_PYTHON,
+                     .layout = { .frame_size = 72,
                                  .frame_at = 56,
                                  .frame_entry = 69,
                                  .code_lines = SONDE_WALK_MAX_OFFSET - 1 } } };
@@ -293,8 +293,9 @@ refuses_interpreters_that_cannot_be (void)
   }                                                                                                \
   G_STMT_END
   REFUSE (message.pid = 0, "impossible process");
-  REFUSE (message.kind = SONDE_N_WALK_KINDS, "impossible process");
-  REFUSE (message.kind = SONDE_WALK_NONE, "a place of what is no interpreter");
+  REFUSE (message.padding = 1, "impossible process");
+  REFUSE (message.place.kind = SONDE_N_WALK_KINDS, "impossible process");
+  REFUSE (message.place.kind = SONDE_WALK_NONE, "a place of what is no interpreter");
   REFUSE (message.place.layout.is_indirect = 2, "neither yes nor no");
   REFUSE (message.place.layout.is_at_index = 2, "neither yes nor no");
   REFUSE (message.place.layout.is_code_tagged = 2, "neither yes nor no");
@@ -302,12 +303,29 @@ refuses_interpreters_that_cannot_be (void)
   REFUSE (message.place.layout.state_chunk = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.frame_size = SONDE_WALK_FRAME_BYTES + 1, "a field beyond its frame");
   REFUSE (message.place.layout.frame_size = 69, "a field beyond its frame");
+  /* There it is a byte, here it is more. */
+  REFUSE (message.place.kind = SONDE_WALK_PHP, "a field beyond its frame");
+  REFUSE (message.place.kind = SONDE_WALK_RUBY, "a field beyond its frame");
+  REFUSE (message.place.layout.frame_entry = UINT32_MAX, "a field beyond its frame");
+  message = good_interpreter ();
+  message.place.kind = SONDE_WALK_RUBY;
+  message.place.layout.frame_entry = 64;
+  assert_taken (&message, sizeof message, 0);
   REFUSE (message.place.layout.frame_code = 69, "a field beyond its frame");
   REFUSE (message.place.layout.frame_caller = UINT32_MAX, "a field beyond its frame");
   REFUSE (message.place.layout.frame_at = 100, "a field beyond its frame");
   REFUSE (message.place.layout.thread_data = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.state_frame = SONDE_WALK_MAX_OFFSET, "a field out of range");
   REFUSE (message.place.layout.text_other = UINT32_MAX, "a field out of range");
+  REFUSE (message.place.layout.code_scope = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.scope_name = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_n_lines = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.instruction_line = UINT32_MAX, "a field out of range");
+  REFUSE (message.place.layout.state_chunk_size = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_body = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_instructions = UINT32_MAX, "a field out of range");
+  REFUSE (message.place.layout.code_size = SONDE_WALK_MAX_OFFSET, "a field out of range");
+  REFUSE (message.place.layout.code_index = SONDE_WALK_MAX_OFFSET, "a field out of range");
 #undef REFUSE
   message = (SondeMessageInterpreter){ .header = message.header, .pid = 7 };
   assert_taken (&message, sizeof message, 0);

@@ -13,6 +13,8 @@ static const uint64_t evaluators[][2] = { { 0x1000, 0x2000 }, { 0x9000, 0x9100 }
 #define APART      0xE0000000000000FFull
 #define MAX_FRAMES 32
 
+static gboolean begins_early; /* of all merges, until it is said otherwise */
+
 /* @natives: a word a frame, leaf first: "E" evaluates; others are addresses. @frames: newest first:
  * a letter, its name, behind it the byte that tells of an entry. Returns: words of both */
 static char *
@@ -38,6 +40,7 @@ merge_so (const char *natives,
                             .names = names,
                             .flags = flags,
                             .entry = entry,
+                            .begins_early = begins_early,
                             .apart = APART };
   GString *text = g_string_new (NULL);
   size_t n_out;
@@ -154,6 +157,25 @@ cuts_off_behind_what_has_no_room (void)
     }
 }
 
+static void
+begins_with_what_is_about_to_be_evaluated (void)
+{
+  begins_early = TRUE;
+  /* In the function that is about to enter the evaluator. */
+  ASSERT_MERGED ("5 E 6 E 7", "c1 b1 a1", FLAG, TRUE, 0, "c 5 b 6 a 7");
+  ASSERT_MERGED ("5 6", "b0 a1", FLAG, TRUE, 0, "b a 5 6");
+  /* All else as of the others. */
+  ASSERT_MERGED ("E 5 E 6 E 7", "b1 a1", FLAG, TRUE, 0, "E 5 b 6 a 7");
+  ASSERT_MERGED ("5 E 6 E 7", "d0 c1 b0 a1", FLAG, TRUE, 0, "5 d c 6 b a 7");
+  {
+    g_autofree char *fewer
+        = merge_so ("5 E 6", "c1 b1 a1", FLAG, TRUE, 0, MAX_FRAMES, SONDE_MIXED_APART);
+
+    g_assert_cmpstr (fewer, ==, "5 E 6 | c b a");
+  }
+  begins_early = FALSE;
+}
+
 int
 main (int argc, char **argv)
 {
@@ -161,6 +183,8 @@ main (int argc, char **argv)
   g_test_add_func ("/mixed-stack/keeps-apart-what-does-not-fit", keeps_apart_what_does_not_fit);
   g_test_add_func ("/mixed-stack/cuts-off-behind-what-has-no-room",
                    cuts_off_behind_what_has_no_room);
+  g_test_add_func ("/mixed-stack/begins-with-what-is-about-to-be-evaluated",
+                   begins_with_what_is_about_to_be_evaluated);
   g_test_add_func ("/mixed-stack/puts-frames-in-the-place-of-the-evaluator",
                    puts_frames_in_the_place_of_the_evaluator);
   g_test_add_func ("/mixed-stack/counts-from-the-outermost", counts_from_the_outermost);

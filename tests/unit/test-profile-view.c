@@ -190,6 +190,35 @@ folding_leaves_out_an_interpreters_own (void)
 }
 
 static void
+tells_each_interpreter_from_what_it_runs (void)
+{
+  static const struct
+  {
+    const char *module;
+    SondeFoldKind kind;
+  } rows[] = {
+    { "python", SONDE_FOLD_SCRIPT },
+    { "python3.11", SONDE_FOLD_INTERNAL },
+    { "libpython3.so", SONDE_FOLD_INTERNAL },
+    { "php", SONDE_FOLD_SCRIPT },
+    { "php8.2", SONDE_FOLD_INTERNAL },
+    { "bin/php", SONDE_FOLD_INTERNAL },
+    { "php-fpm8.2", SONDE_FOLD_INTERNAL },
+    { "libphp8.2.so", SONDE_FOLD_INTERNAL },
+    { "libc.so.6", SONDE_FOLD_PLAIN },
+    { "", SONDE_FOLD_PLAIN },
+    { "bin/libc.so.6", SONDE_FOLD_PLAIN },
+    { "phi", SONDE_FOLD_PLAIN },
+    { "ruby", SONDE_FOLD_SCRIPT },
+    { "libruby-3.1.so.3.1.2", SONDE_FOLD_INTERNAL },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    g_assert_cmpint (sonde_fold_kind (&(SondeFunction){ "f", rows[i].module, "" }), ==,
+                     rows[i].kind);
+}
+
+static void
 callers_count_a_stack_once (void)
 {
   g_autoptr (SondeProfile) profile = new_profile ();
@@ -263,6 +292,8 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/profile-view/bottom-up-goes-from-the-leaves-to-their-callers",
                    bottom_up_goes_from_the_leaves_to_their_callers);
+  g_test_add_func ("/profile-view/tells-each-interpreter-from-what-it-runs",
+                   tells_each_interpreter_from_what_it_runs);
   g_test_add_func ("/profile-view/callers-count-a-stack-once", callers_count_a_stack_once);
   g_test_add_func ("/profile-view/names-are-shortened-unless-full-ones-are-wanted",
                    names_are_shortened_unless_full_ones_are_wanted);

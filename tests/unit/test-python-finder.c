@@ -95,7 +95,7 @@ python_init (PythonFile *file, const RecordedPython *recorded)
 }
 
 static int
-find (const PythonFile *file, const char *file_name, SondePython *python, const char **why)
+find (const PythonFile *file, const char *file_name, SondeRuntime *python, const char **why)
 {
   sonde_autofd int fd = python_file_open (file);
 
@@ -110,13 +110,13 @@ finds_frames_of_each_version (void)
   for (gsize i = 0; i < G_N_ELEMENTS (pythons); i++)
     {
       g_auto (PythonFile) file;
-      SondePython python;
+      SondeRuntime python;
       const char *why;
 
       python_init (&file, &pythons[i]);
       g_assert_true (sonde_python_has_name (pythons[i].file_name));
       g_assert_cmpint (find (&file, pythons[i].file_name, &python, &why), ==, 0);
-      g_assert_cmpuint (python.minor, ==, pythons[i].minor);
+      g_assert_cmpuint (python.version, ==, pythons[i].minor);
       g_assert_cmpuint (python.key, ==, pythons[i].runtime + pythons[i].key);
       g_assert_cmpuint (python.code_type, ==, pythons[i].code_type);
       g_assert_cmpuint (python.text_type, ==, pythons[i].text_type);
@@ -134,7 +134,7 @@ static void
 assert_refused (const RecordedPython *changed, int expected, const char *phrase)
 {
   g_auto (PythonFile) file;
-  SondePython python;
+  SondeRuntime python;
   const char *why = "";
 
   python_init (&file, changed);
@@ -195,7 +195,7 @@ refuses_builds_that_say_that_they_have_no_lock (void)
 {
   static const guint64 words[] = { G_GUINT64_CONSTANT (0x7970677562656478), 0x030d00f0, 1 };
   g_auto (PythonFile) file;
-  SondePython python;
+  SondeRuntime python;
   const char *why = "";
 
   python_init (&file, &pythons[6]);
@@ -210,7 +210,7 @@ takes_no_other_file_for_python (void)
   RecordedPython changed = pythons[0];
   sonde_autofd int fd = open ("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   sonde_autofd int text_fd = open ("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  SondePython python;
+  SondeRuntime python;
   const char *why;
 
   g_assert_cmpint (sonde_python_find (fd, "python3", &python, &why), ==, -ENOENT);
@@ -228,7 +228,7 @@ reads_no_file_beyond_its_end (void)
 {
   g_auto (PythonFile) file;
   g_autoptr (GByteArray) bytes = NULL;
-  SondePython python;
+  SondeRuntime python;
   const char *why;
 
   python_init (&file, &pythons[0]);

@@ -949,7 +949,6 @@ own_place (void)
   SondeMessageFileRequest request = own_request ();
 
   return (SondeMessageInterpreter){ .pid = getpid (),
-                                    .kind = SONDE_WALK_PYTHON,
                                     .start = request.start,
                                     .offset = request.offset,
                                     .inode = request.inode,
@@ -957,7 +956,8 @@ own_place (void)
                                     .dev_minor = request.dev_minor,
                                     .place = { .key = (guintptr) &near_memory,
                                                .code_type = (guintptr) &own_place,
-                                               .text_type = (guintptr) &far_memory } };
+                                               .text_type = (guintptr) &far_memory,
+                                               .kind = SONDE_WALK_PYTHON } };
 }
 
 static void
@@ -984,6 +984,14 @@ test_places (void)
   REFUSE (message.place.code_type = (guintptr) &message, -EFAULT);
   REFUSE (message.place.text_type = (guintptr) &g_malloc0, -EFAULT);
   REFUSE (message.place.text_type = 0, -EFAULT);
+  /* PHP has no types to know its texts by. */
+  REFUSE (message.place.kind = SONDE_WALK_PHP, -EFAULT);
+  message = own_place ();
+  message.place.kind = SONDE_WALK_PHP;
+  message.place.code_type = message.place.text_type = 0;
+  g_assert_cmpint (sonde_proc_broker_check_place (broker, &message), ==, 0);
+  message.place.key = (guintptr) elsewhere;
+  g_assert_cmpint (sonde_proc_broker_check_place (broker, &message), ==, -EFAULT);
   REFUSE (message.place.key = UINT64_MAX, -EFAULT);
   REFUSE (message.inode++, -ENOENT);
   REFUSE (message.inode = 0, -ENOENT);

@@ -140,7 +140,9 @@ refuses_code_that_cannot_be (void)
   REFUSE (code.name.size_bytes = SONDE_WALK_TEXT_BYTES + 1);
   REFUSE (code.name.width = 3);
   REFUSE (code.file.size_bytes = UINT32_MAX);
-  REFUSE (code.file.width = 8);
+  REFUSE (code.file.width = 9);
+  REFUSE (code.scope.size_bytes = SONDE_WALK_TEXT_BYTES + 1);
+  REFUSE (code.scope.width = 5);
 #undef REFUSE
 }
 

@@ -284,6 +284,7 @@ fake_init (FakeInterpreter *self)
                                         .key = (guintptr) self->key,
                                         .code_type = (guintptr) code_type,
                                         .text_type = (guintptr) text_type,
+                                        .kind = SONDE_WALK_PYTHON,
                                         .layout = { .state_frame = offsetof (FakeState, frame),
                                                     .frame_size = sizeof (FakeFrame),
                                                     .frame_code = offsetof (FakeFrame, code),
@@ -570,6 +571,577 @@ ends_where_the_list_does_not (void)
   g_assert_cmpuint (n_frames, ==, 1);
 }
 
+/* --- PHP of our own --- */
+
+#define PHP_TOP     (1u << 17)
+#define PHP_CLOSURE (1u << 22)
+#define N_CALLS     4
+
+typedef struct
+{
+  uint32_t references;
+  uint32_t flags; /* 6: a string */
+  uint64_t hash;
+  uint64_t length;
+  char bytes[300];
+} PhpText;
+
+typedef struct
+{
+  uint64_t unused;
+  const PhpText *name;
+} PhpClass;
+
+typedef struct
+{
+  uint8_t unused[24];
+  uint32_t line;
+  uint32_t unused_too;
+} PhpInstruction;
+
+typedef struct
+{
+  uint64_t type; /* 1: built in, 2: the program's */
+  const PhpText *name;
+  const PhpClass *scope;
+  uint32_t n_instructions;
+  const PhpInstruction *instructions;
+  const PhpText *file;
+  uint32_t line;
+} PhpFunction;
+
+typedef struct PhpCall
+{
+  const PhpInstruction *at;
+  const PhpFunction *function;
+  uint64_t info;
+  const struct PhpCall *caller;
+} PhpCall;
+
+typedef struct
+{
+  const void *chunk;
+  const PhpCall *call;
+} PhpGlobals;
+
+typedef struct
+{
+  PhpGlobals globals;
+  PhpText names[3];
+  PhpText file;
+  PhpText class_name;
+  PhpClass class;
+  PhpInstruction instructions[2];
+  PhpFunction functions[3];
+  PhpCall calls[N_CALLS];
+  SondeWalkPlace place;
+} FakePhp;
+
+static void
+php_text (PhpText *text, const char *characters)
+{
+  *text = (PhpText){ .flags = 6, .hash = strlen (characters), .length = strlen (characters) };
+  g_strlcpy (text->bytes, characters, sizeof text->bytes);
+}
+
+/* What it runs: the closure of "Tree" that "usort" has called, which "Tree::run" did, which the
+ * code outside of functions did. */
+static void
+php_init (FakePhp *self)
+{
+  *self = (FakePhp){
+    .place = { .generation = 6,
+               .key = (guintptr) &self->globals,
+               .kind = SONDE_WALK_PHP,
+               .layout = { .state_frame = offsetof (PhpGlobals, call),
+                           .state_chunk = offsetof (PhpGlobals, chunk),
+                           .frame_size = sizeof (PhpCall),
+                           .frame_code = offsetof (PhpCall, function),
+                           .frame_caller = offsetof (PhpCall, caller),
+                           .frame_at = offsetof (PhpCall, at),
+                           .frame_entry = offsetof (PhpCall, info),
+                           .entry = SONDE_WALK_ENTRY_FLAG,
+                           .code_line = offsetof (PhpFunction, line),
+                           .code_file = offsetof (PhpFunction, file),
+                           .code_name = offsetof (PhpFunction, name),
+                           .code_lines = offsetof (PhpFunction, instructions),
+                           .code_n_lines = offsetof (PhpFunction, n_instructions),
+                           .code_scope = offsetof (PhpFunction, scope),
+                           .scope_name = offsetof (PhpClass, name),
+                           .instruction_line = offsetof (PhpInstruction, line),
+                           .text_length = offsetof (PhpText, length),
+                           .text_hash = offsetof (PhpText, hash),
+                           .text_state = offsetof (PhpText, flags),
+                           .text_ascii = offsetof (PhpText, bytes) } },
+    .class = { .name = &self->class_name },
+    .instructions = { { .line = 70 }, { .line = 71 } },
+    .functions = { { .type = 2,
+                     .name = &self->names[0],
+                     .scope = &self->class,
+                     .n_instructions = 2,
+                     .instructions = self->instructions,
+                     .file = &self->file,
+                     .line = 69 },
+                   { .type = 1, .name = &self->names[1] },
+                   /* The code outside of functions has no name. */
+                   { .type = 2,
+                     .n_instructions = 2,
+                     .instructions = &self->instructions[1],
+                     .file = &self->file,
+                     .line = 1 } },
+    .calls
+    = { { .at = self->instructions,
+          .function = &self->functions[0],
+          .info = PHP_TOP | PHP_CLOSURE,
+          .caller = &self->calls[1] },
+        { .at = (const void *) 8, .function = &self->functions[1], .caller = &self->calls[2] },
+        /* It stands for a call from outside. */
+        { .info = PHP_TOP, .caller = &self->calls[3] },
+        { .at = &self->instructions[1], .function = &self->functions[2], .info = PHP_TOP } },
+  };
+  php_text (&self->names[0], "{closure}");
+  php_text (&self->names[1], "usort");
+  php_text (&self->file, "/srv/gr\xc3\xbcn.php");
+  php_text (&self->class_name, "Tree");
+  self->globals = (PhpGlobals){ .chunk = self->calls, .call = self->calls };
+}
+
+/* FALSE: skipped */
+static gboolean
+walk_php (void (*spoil) (FakePhp *fake), FakePhp *fake, Sampled *sampled)
+{
+  php_init (fake);
+  if (!sampled_init (sampled, RING_PAGES))
+    {
+      sampled_clear (sampled);
+      return FALSE;
+    }
+  if (spoil != NULL)
+    spoil (fake);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), &fake->place), ==, 0);
+  burn (RUN_MS);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), NULL), ==, 0);
+  sampled_read (sampled);
+  g_assert_cmpuint (sampled->n_strange, ==, 0);
+  g_assert_cmpuint (sampled->walks->len, >, 0);
+  return TRUE;
+}
+
+static void
+walks_what_runs_in_php (void)
+{
+  FakePhp fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_php (NULL, &fake, &sampled))
+    return;
+  /* each function once */
+  g_assert_cmpuint (sampled.codes->len, ==, 3);
+  codes = (const void *) sampled.codes->data;
+  /* A closure is known by its code. */
+  g_assert_cmpuint (codes[0].code, ==, (guintptr) fake.instructions);
+  g_assert_cmpint (memcmp (codes[0].name_bytes, "{closure}", 9), ==, 0);
+  g_assert_cmpuint (codes[0].name.width, ==, SONDE_WALK_UTF8);
+  g_assert_cmpint (memcmp (codes[0].scope_bytes, "Tree", 4), ==, 0);
+  g_assert_cmpuint (codes[0].scope.size_bytes, ==, 4);
+  g_assert_cmpint (memcmp (codes[0].file_bytes, "/srv/gr\xc3\xbcn.php", 14), ==, 0);
+  g_assert_cmpuint (codes[0].first_line, ==, 69);
+  g_assert_cmpuint (codes[1].code, ==, (guintptr) &fake.functions[1]);
+  g_assert_cmpuint (codes[1].name.size_bytes, ==, 5);
+  g_assert_cmpuint (codes[1].file.size_bytes, ==, 0);
+  g_assert_cmpuint (codes[1].scope.size_bytes, ==, 0);
+  g_assert_cmpuint (codes[2].name.size_bytes, ==, 0);
+  g_assert_cmpuint (codes[2].name.width, ==, 1);
+  for (guint i = 0; i < sampled.walks->len; i++)
+    {
+      const SondeWalkRecord *walk = &g_array_index (sampled.walks, SondeWalkRecord, i);
+
+      g_assert_cmpuint (walk->flags, ==, 0);
+      g_assert_cmpuint (walk->n_frames, ==, 3);
+      g_assert_cmpuint (walk->frames[0].code, ==, (guintptr) fake.instructions);
+      g_assert_cmpuint (walk->frames[0].at, ==, 70);
+      g_assert_cmpuint (walk->frames[0].entry, ==, 1);
+      g_assert_cmpuint (walk->frames[1].at, ==, 0);
+      g_assert_cmpuint (walk->frames[1].entry, ==, 0);
+      g_assert_cmpuint (walk->frames[2].at, ==, 71);
+      g_assert_cmpuint (walk->frames[2].entry, ==, 1);
+    }
+  sampled_clear (&sampled);
+}
+
+/* Returns: the flags of the first walk; G_MAXUINT32: skipped. @code: (out): the first that came */
+static guint32
+spoil_php (void (*spoil) (FakePhp *fake), guint *n_frames, SondeWalkCode *code)
+{
+  FakePhp fake;
+  Sampled sampled;
+  guint32 flags;
+
+  *n_frames = 0;
+  *code = (SondeWalkCode){ 0 };
+  if (!walk_php (spoil, &fake, &sampled))
+    return G_MAXUINT32;
+  flags = g_array_index (sampled.walks, SondeWalkRecord, 0).flags;
+  *n_frames = g_array_index (sampled.walks, SondeWalkRecord, 0).n_frames;
+  if (sampled.codes->len > 0)
+    *code = g_array_index (sampled.codes, SondeWalkCode, 0);
+  sampled_clear (&sampled);
+  return flags;
+}
+
+static void
+call_itself (FakePhp *fake)
+{
+  fake->calls[0].caller = &fake->calls[0];
+}
+
+static void
+call_from_nowhere (FakePhp *fake)
+{
+  fake->calls[1].caller = (const PhpCall *) 8;
+}
+
+static void
+call_outside_for_ever (FakePhp *fake)
+{
+  fake->calls[0].function = NULL;
+  fake->calls[0].caller = &fake->calls[0];
+}
+
+static void
+call_no_function (FakePhp *fake)
+{
+  fake->functions[1].type = 77;
+}
+
+static void
+name_without_end (FakePhp *fake)
+{
+  fake->names[0].length = UINT64_MAX;
+  memset (fake->names[0].bytes, 'x', sizeof fake->names[0].bytes);
+}
+
+static void
+name_by_no_text (FakePhp *fake)
+{
+  fake->names[0].flags = 7;
+}
+
+static void
+stand_at_no_instruction (FakePhp *fake)
+{
+  fake->calls[0].at = (const PhpInstruction *) &fake->names[0];
+}
+
+static void
+ends_where_the_list_of_php_does_not (void)
+{
+  SondeWalkCode code;
+  guint n_frames;
+  guint32 flags = spoil_php (call_itself, &n_frames, &code);
+
+  if (flags == G_MAXUINT32)
+    return;
+  g_assert_cmpuint (flags, ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, SONDE_WALK_MAX_FRAMES);
+  g_assert_cmpuint (spoil_php (call_outside_for_ever, &n_frames, &code), ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (spoil_php (call_from_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (spoil_php (call_no_function, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (spoil_php (name_without_end, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (code.name.size_bytes, ==, SONDE_WALK_TEXT_BYTES - 1);
+  g_assert_cmpuint (spoil_php (name_by_no_text, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (code.name.width, ==, 0);
+  g_assert_cmpuint (spoil_php (stand_at_no_instruction, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, 3);
+}
+
+/* --- Ruby of our own --- */
+
+#define RUBY_METHOD    0x11110001
+#define RUBY_BLOCK     0x22220001
+#define RUBY_C         0x55550001
+#define RUBY_DUMMY     0x79990001
+#define RUBY_OLDEST    0x20
+#define RUBY_ELSEWHERE (1 << 13)
+#define N_CONTROLS     4
+#define N_WORDS        3
+
+typedef struct
+{
+  uint64_t flags;
+  uint64_t class;
+  union
+  {
+    struct
+    {
+      uint64_t length;
+      const char *bytes;
+    } elsewhere;
+    char here[24];
+    const void *items[3];
+  };
+} RubyObject;
+
+typedef struct
+{
+  const RubyObject *file;
+  const RubyObject *name;
+  uint64_t line; /* twice as much, and one */
+  const uint64_t *instructions;
+  const int32_t *entries;
+  const void *index;
+  uint32_t size;
+  uint32_t n_entries;
+} RubyBody;
+
+typedef struct
+{
+  uint64_t flags;
+  uint64_t wrapper;
+  const RubyBody *body;
+} RubyCode;
+
+typedef struct
+{
+  const uint64_t *at;
+  const RubyCode *code;
+  const uint64_t *environment;
+} RubyControl;
+
+typedef struct
+{
+  const void *stack;
+  uint64_t n_words;
+  const RubyControl *control;
+} RubyState;
+
+typedef struct
+{
+  uint64_t variable[2]; /* module, offset */
+  RubyObject path;
+  RubyObject paths;
+  RubyObject names[2];
+  uint64_t instructions[N_WORDS];
+  int32_t entries[3];
+  RubyBody bodies[2];
+  RubyCode codes[2];
+  uint64_t environments[N_CONTROLS];
+  RubyControl controls[N_CONTROLS];
+  RubyState state;
+  SondeWalkPlace place;
+} FakeRuby;
+
+static __thread RubyState *ruby_state;
+
+/* What it runs: a block, which "each" of C has called, which a method did, which is the first. */
+static void
+ruby_init (FakeRuby *self)
+{
+  const guint8 *thread = __builtin_thread_pointer ();
+  const guint8 *const *modules;
+  RubyObject path = { .flags = 5 | RUBY_ELSEWHERE, .elsewhere = { 19, "/srv/longer/than/24.rb" } };
+
+  memcpy (&modules, thread + 8, sizeof modules);
+  *self = (FakeRuby){
+    /* The first module is the program; each has two words. */
+    .variable = { 1, (uint64_t) ((guint8 *) &ruby_state - modules[2]) },
+    .path = path,
+    .paths = { .flags = 7 | 1 << 13, .items = { &self->path, &self->path } },
+    .names = { { .flags = 5 | 12 << 14, .here = "block in run" },
+               { .flags = 5 | 3 << 14, .here = "run" } },
+    .entries = { 40, 0, 0 },
+    .codes = { { .flags = 0x701a, .body = &self->bodies[0] },
+               { .flags = 0x701a, .body = &self->bodies[1] } },
+    .environments
+    = { RUBY_BLOCK | RUBY_OLDEST, RUBY_C, RUBY_METHOD | RUBY_OLDEST, RUBY_DUMMY | RUBY_OLDEST },
+    .controls = { { &self->instructions[2], &self->codes[0], &self->environments[0] },
+                  { NULL, NULL, &self->environments[1] },
+                  { &self->instructions[1], &self->codes[1], &self->environments[2] },
+                  { NULL, NULL, &self->environments[3] } },
+    .state = { self->controls, sizeof self->controls / 8, self->controls },
+    .place = { .generation = 7,
+               .key = (guintptr) self->variable,
+               .kind = SONDE_WALK_RUBY,
+               .layout = { .state_chunk = offsetof (RubyState, stack),
+                           .state_chunk_size = offsetof (RubyState, n_words),
+                           .state_frame = offsetof (RubyState, control),
+                           .frame_size = sizeof (RubyControl),
+                           .frame_at = offsetof (RubyControl, at),
+                           .frame_code = offsetof (RubyControl, code),
+                           .frame_entry = offsetof (RubyControl, environment),
+                           .entry = SONDE_WALK_ENTRY_FLAG,
+                           .code_body = offsetof (RubyCode, body),
+                           .code_size = offsetof (RubyBody, size),
+                           .code_instructions = offsetof (RubyBody, instructions),
+                           .code_file = offsetof (RubyBody, file),
+                           .code_name = offsetof (RubyBody, name),
+                           .code_line = offsetof (RubyBody, line),
+                           .code_lines = offsetof (RubyBody, entries),
+                           .code_n_lines = offsetof (RubyBody, n_entries),
+                           .code_index = offsetof (RubyBody, index),
+                           .text_length = 16,
+                           .text_ascii = 16,
+                           .text_other = 24 } },
+  };
+  for (guint i = 0; i < 2; i++)
+    self->bodies[i] = (RubyBody){ .file = &self->paths,
+                                  .name = &self->names[i],
+                                  .line = 2 * (39 + i) + 1,
+                                  .instructions = self->instructions,
+                                  .entries = self->entries,
+                                  .size = N_WORDS,
+                                  .n_entries = 1 };
+  ruby_state = &self->state;
+}
+
+/* FALSE: skipped */
+static gboolean
+walk_ruby (void (*spoil) (FakeRuby *fake), FakeRuby *fake, Sampled *sampled)
+{
+  ruby_init (fake);
+  if (!sampled_init (sampled, RING_PAGES))
+    {
+      sampled_clear (sampled);
+      return FALSE;
+    }
+  if (spoil != NULL)
+    spoil (fake);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), &fake->place), ==, 0);
+  burn (RUN_MS);
+  g_assert_cmpint (sonde_walk_program_set_place (sampled->program, getpid (), NULL), ==, 0);
+  sampled_read (sampled);
+  g_assert_cmpuint (sampled->n_strange, ==, 0);
+  return TRUE;
+}
+
+static void
+walks_what_runs_in_ruby (void)
+{
+  FakeRuby fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_ruby (NULL, &fake, &sampled))
+    return;
+  g_assert_cmpuint (sampled.codes->len, ==, 2);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[0].code, ==, (guintptr) &fake.codes[0]);
+  g_assert_cmpuint (codes[0].first_line, ==, 39);
+  g_assert_cmpuint (codes[0].first_instruction, ==, (guint32) (guintptr) fake.instructions);
+  g_assert_cmpuint (codes[0].name.size_bytes, ==, 12);
+  g_assert_cmpint (memcmp (codes[0].name_bytes, "block in run", 12), ==, 0);
+  g_assert_cmpuint (codes[0].file.size_bytes, ==, 19);
+  g_assert_cmpint (memcmp (codes[0].file_bytes, "/srv/longer/than/24", 19), ==, 0);
+  g_assert_cmpuint (codes[0].lines_bytes, ==, sizeof (SondeWalkLines) + sizeof fake.entries);
+  g_assert_cmpint (memcmp (codes[1].name_bytes, "run", 3), ==, 0);
+  g_assert_cmpuint (sampled.walks->len, >, 0);
+  for (guint i = 0; i < sampled.walks->len; i++)
+    {
+      const SondeWalkRecord *walk = &g_array_index (sampled.walks, SondeWalkRecord, i);
+
+      g_assert_cmpuint (walk->flags, ==, 0);
+      g_assert_cmpuint (walk->n_frames, ==, 2);
+      g_assert_cmpuint (walk->frames[0].code, ==, (guintptr) &fake.codes[0]);
+      g_assert_cmpuint (walk->frames[0].at - codes[0].first_instruction, ==, 16);
+      g_assert_cmpuint (walk->frames[0].entry, ==, 1);
+      g_assert_cmpuint (walk->frames[1].code, ==, (guintptr) &fake.codes[1]);
+      g_assert_cmpuint (walk->frames[1].entry, ==, 1);
+    }
+  sampled_clear (&sampled);
+}
+
+/* Returns: the flags of the first walk, 0 if there is none; G_MAXUINT32: skipped */
+static guint32
+spoil_ruby (void (*spoil) (FakeRuby *fake), guint *n_frames, SondeWalkCode *code)
+{
+  FakeRuby fake;
+  Sampled sampled;
+  guint32 flags = 0;
+
+  *n_frames = G_MAXUINT;
+  *code = (SondeWalkCode){ 0 };
+  if (!walk_ruby (spoil, &fake, &sampled))
+    return G_MAXUINT32;
+  if (sampled.walks->len > 0)
+    {
+      flags = g_array_index (sampled.walks, SondeWalkRecord, 0).flags;
+      *n_frames = g_array_index (sampled.walks, SondeWalkRecord, 0).n_frames;
+    }
+  if (sampled.codes->len > 0)
+    *code = g_array_index (sampled.codes, SondeWalkCode, 0);
+  sampled_clear (&sampled);
+  return flags;
+}
+
+static void
+stack_without_end (FakeRuby *fake)
+{
+  fake->state.n_words = UINT64_MAX / 16;
+}
+
+static void
+stack_elsewhere (FakeRuby *fake)
+{
+  fake->state.stack = &fake->state;
+}
+
+static void
+variable_of_no_module (FakeRuby *fake)
+{
+  fake->variable[0] = UINT64_MAX;
+}
+
+static void
+environment_nowhere (FakeRuby *fake)
+{
+  fake->controls[2].environment = (const uint64_t *) 8;
+}
+
+static void
+block_of_text (FakeRuby *fake)
+{
+  fake->controls[0].code = (const RubyCode *) &fake->names[0];
+}
+
+static void
+lines_without_end (FakeRuby *fake)
+{
+  fake->bodies[0].n_entries = UINT32_MAX;
+  fake->bodies[0].size = UINT32_MAX;
+  fake->names[0].flags |= RUBY_ELSEWHERE;
+  fake->names[0].elsewhere.length = UINT64_MAX;
+  fake->names[0].elsewhere.bytes = (const char *) fake;
+}
+
+static void
+ends_where_the_list_of_ruby_does_not (void)
+{
+  SondeWalkCode code;
+  guint n_frames;
+  guint32 flags = spoil_ruby (stack_without_end, &n_frames, &code);
+
+  if (flags == G_MAXUINT32)
+    return;
+  /* Behind the frames is what makes none. */
+  g_assert_cmpuint (flags, ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (spoil_ruby (stack_elsewhere, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, G_MAXUINT);
+  g_assert_cmpuint (spoil_ruby (variable_of_no_module, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, G_MAXUINT);
+  g_assert_cmpuint (spoil_ruby (environment_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (spoil_ruby (block_of_text, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (spoil_ruby (lines_without_end, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (code.lines_bytes, <=, SONDE_WALK_LINES_BYTES);
+  g_assert_cmpuint (code.name.size_bytes, <=, SONDE_WALK_TEXT_BYTES);
+}
+
 /* Two counts that know nothing of each other: the program's and the kernel's. */
 static void
 numbers_all_that_it_tells_also_what_is_lost (void)
@@ -631,6 +1203,7 @@ outlives_places_that_mean_nothing (void)
       for (guint n = (guint) g_test_rand_int_range (1, 6); n > 0; n--)
         fields[g_test_rand_int_range (0, sizeof place.layout / sizeof fields[0])]
             = (guint32) g_test_rand_int_range (0, SONDE_WALK_MAX_OFFSET);
+      place.kind = (guint32) g_test_rand_int_range (SONDE_WALK_PYTHON, SONDE_N_WALK_KINDS);
       if (g_test_rand_bit ())
         place.code_type = (guintptr) &sampled + (guint) g_test_rand_int_range (0, 4096);
       g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &place), ==, 0);
@@ -657,6 +1230,12 @@ main (int argc, char **argv)
                    needs_two_capabilities_and_the_calls_of_a_broker);
   g_test_add_func ("/walk-program/is-loaded-for-little", is_loaded_for_little);
   g_test_add_func ("/walk-program/ends-where-the-list-does-not", ends_where_the_list_does_not);
+  g_test_add_func ("/walk-program/ends-where-the-list-of-php-does-not",
+                   ends_where_the_list_of_php_does_not);
+  g_test_add_func ("/walk-program/walks-what-runs-in-php", walks_what_runs_in_php);
+  g_test_add_func ("/walk-program/ends-where-the-list-of-ruby-does-not",
+                   ends_where_the_list_of_ruby_does_not);
+  g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
                    numbers_all_that_it_tells_also_what_is_lost);
   g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",

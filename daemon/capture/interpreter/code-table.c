@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define OVERHEAD_BYTES 128 /* of an entry of both tables, about */
+#define UNNAMED        "[unnamed]"
 
 struct SondeCodeTable
 {
@@ -62,12 +63,40 @@ read_character (const uint8_t *bytes, uint32_t width)
     }
 }
 
+/* What is cut may end within a character: that is left out. */
+static char *
+read_utf8 (const uint8_t *bytes, uint32_t size_bytes)
+{
+  g_autoptr (GString) out = g_string_new (NULL);
+  const char *at = (const char *) bytes;
+  const char *end = at + size_bytes;
+
+  while (at < end)
+    {
+      gunichar character = g_utf8_get_char_validated (at, end - at);
+
+      if (character == (gunichar) -2)
+        break;
+      if (character == (gunichar) -1)
+        {
+          at++;
+          character = 0xfffd;
+        }
+      else
+        at = g_utf8_next_char (at);
+      g_string_append_unichar (out, g_unichar_isprint (character) ? character : 0xfffd);
+    }
+  return g_string_free (g_steal_pointer (&out), FALSE);
+}
+
 /* What a terminal or a reader could take for something else is replaced. */
 static char *
 read_text (const SondeWalkText *text, const uint8_t *bytes)
 {
   g_autoptr (GString) out = g_string_new (NULL);
 
+  if (text->width == SONDE_WALK_UTF8)
+    return read_utf8 (bytes, text->size_bytes);
   for (uint32_t at = 0; text->width != 0 && at + text->width <= text->size_bytes; at += text->width)
     {
       gunichar character = read_character (bytes + at, text->width);
@@ -77,6 +106,18 @@ read_text (const SondeWalkText *text, const uint8_t *bytes)
       g_string_append_unichar (out, character);
     }
   return g_string_free (g_steal_pointer (&out), FALSE);
+}
+
+/* "Parser::parse" */
+static char *
+read_name (const SondeWalkCode *record)
+{
+  g_autofree char *name = record->name.width != 0 ? read_text (&record->name, record->name_bytes)
+                                                  : g_strdup (UNNAMED);
+  g_autofree char *scope = read_text (&record->scope, record->scope_bytes);
+
+  return scope[0] != '\0' && name[0] != '\0' ? g_strconcat (scope, "::", name, NULL)
+                                             : g_steal_pointer (&name);
 }
 
 /* "prog.py"; of what many have, "json/__init__.py". */
@@ -102,9 +143,10 @@ code_new (const SondeWalkCode *record)
 {
   SondeCode *self = g_new0 (SondeCode, 1);
 
-  self->name = read_text (&record->name, record->name_bytes);
+  self->name = read_name (record);
   self->file = shorten_path (read_text (&record->file, record->file_bytes));
   self->first_line = record->first_line;
+  self->first_instruction = record->first_instruction;
   self->lines_bytes = record->lines_bytes;
   self->lines = g_memdup2 (record->lines, record->lines_bytes);
   self->n_bytes = sizeof *self + strlen (self->name) + strlen (self->file) + self->lines_bytes
@@ -187,15 +229,18 @@ sonde_code_table_bytes (const SondeCodeTable *self)
 }
 
 char *
-sonde_code_describe (const SondeCode *self, SondeLineTableKind lines, int64_t at)
+sonde_code_describe (const SondeCode *self, const SondeRuntime *runtime, int64_t at)
 {
-  const char *name = self->name[0] != '\0' ? self->name : "[unnamed]";
-  uint32_t line
-      = sonde_line_table_find (lines, self->lines, self->lines_bytes, self->first_line, at);
+  const SondeRuntimeKind *kind = &sonde_runtime_kinds[runtime->kind];
+  const char *name = self->name[0] != '\0'   ? self->name
+                     : self->file[0] != '\0' ? kind->outside
+                                             : UNNAMED;
+  uint32_t line = sonde_line_table_find (runtime->lines, self->lines, self->lines_bytes,
+                                         self->first_line, at);
 
   if (self->file[0] == '\0')
-    return g_strdup (name);
+    return g_strconcat (name, kind->tag, NULL);
   if (line == 0)
-    return g_strdup_printf ("%s (%s)", name, self->file);
-  return g_strdup_printf ("%s (%s:%u)", name, self->file, line);
+    return g_strdup_printf ("%s (%s)%s", name, self->file, kind->tag);
+  return g_strdup_printf ("%s (%s:%u)%s", name, self->file, line, kind->tag);
 }

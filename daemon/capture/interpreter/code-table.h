@@ -5,7 +5,7 @@
 #include <glib.h>
 
 #include "daemon/base/walk.h"
-#include "daemon/capture/interpreter/line-table.h"
+#include "daemon/capture/interpreter/runtime.h"
 
 #define SONDE_CODE_TABLE_MAX_CODES 65536
 #define SONDE_CODE_TABLE_MAX_BYTES (32u << 20)
@@ -21,9 +21,10 @@ typedef struct
 
 typedef struct
 {
-  char *name; /* UTF-8, printable */
+  char *name; /* UTF-8, printable; with that of its class; "": it is outside of functions */
   char *file; /* the last part of its path, the same; with the folder of one that all have */
   uint32_t first_line;
+  uint32_t first_instruction;
   uint8_t *lines;
   size_t lines_bytes;
   size_t n_bytes; /* that it takes */
@@ -46,5 +47,6 @@ void sonde_code_table_forget (SondeCodeTable *self, int32_t pid);
 guint sonde_code_table_n_codes (const SondeCodeTable *self);
 gsize sonde_code_table_bytes (const SondeCodeTable *self);
 
-/* @at: bytes of its code before the instruction. Returns: (transfer full): "name (file:line)" */
-char *sonde_code_describe (const SondeCode *self, SondeLineTableKind lines, int64_t at);
+/* @at: see sonde_line_table_find(). Returns: (transfer full): "name (file:line)" and the tag of its
+ * kind */
+char *sonde_code_describe (const SondeCode *self, const SondeRuntime *runtime, int64_t at);

@@ -7,9 +7,8 @@
 
 #define MAX_NAMES 32
 
-/* Returns: 0 and all bytes of the section, free() them, or a negative errno */
-static int
-read_section (
+int
+sonde_exported_read_section (
     const SondeElfFile *file, const char *name, uint32_t type, void **bytes, size_t *size_bytes)
 {
   Elf64_Shdr section;
@@ -73,9 +72,9 @@ sonde_exported_find (const SondeElfFile *file,
     return -E2BIG;
   if (file->is_32_bit)
     return -ENOEXEC;
-  result = read_section (file, ".dynsym", SHT_DYNSYM, &table, &table_bytes);
+  result = sonde_exported_read_section (file, ".dynsym", SHT_DYNSYM, &table, &table_bytes);
   if (result == 0)
-    result = read_section (file, ".dynstr", SHT_STRTAB, &strings, &strings_bytes);
+    result = sonde_exported_read_section (file, ".dynstr", SHT_STRTAB, &strings, &strings_bytes);
   for (size_t i = 0; result == 0 && i < table_bytes / sizeof (Elf64_Sym); i++)
     match ((const Elf64_Sym *) table + i, strings, strings_bytes, names, n_names, symbols);
   free (table);

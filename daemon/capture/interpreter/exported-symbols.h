@@ -23,6 +23,10 @@ int sonde_exported_find (const SondeElfFile *file,
                          size_t n_names,
                          Elf64_Sym *symbols);
 
+/* All of a section. Returns: 0 and its bytes, free() them, or a negative errno as above */
+int sonde_exported_read_section (
+    const SondeElfFile *file, const char *name, uint32_t type, void **bytes, size_t *size_bytes);
+
 /* @size_bytes at a virtual address of the file. Errors: -EBADMSG it has no such bytes, or what
  * pread() said. */
 int sonde_exported_read (const SondeElfFile *file, uint64_t vaddr, void *bytes, size_t size_bytes);

@@ -7,6 +7,7 @@
 #include "daemon/capture/interpreter/code-table.h"
 #include "daemon/capture/interpreter/mixed-stack.h"
 #include "daemon/capture/interpreter/python-finder.h"
+#include "daemon/capture/interpreter/runtime.h"
 #include "daemon/capture/interpreter/walk-pairs.h"
 #include "protocol/ledger.h"
 
@@ -20,8 +21,8 @@
 typedef enum
 {
   FILE_OTHER,
-  FILE_PYTHON,
-  FILE_UNKNOWN_PYTHON,
+  FILE_RUNTIME,
+  FILE_UNKNOWN_RUNTIME,
   FILE_LIBC,
   FILE_MUSL,
 } FileKind;
@@ -29,20 +30,20 @@ typedef enum
 typedef struct
 {
   FileKind kind;
-  SondePython python;
+  SondeRuntime runtime;
   SondeWalkLayout threads; /* of LIBC */
 } KnownFile;
 
 typedef struct
 {
-  uint64_t generation; /* of the process, see sonde_process_generation() */
-  uint64_t serial;     /* of its mappings, when they were looked at */
-  uint64_t place;      /* generation of the walk's place; 0: it is not walked */
-  const KnownFile *python;
+  uint64_t generation;   /* of the process, see sonde_process_generation() */
+  uint64_t serial;       /* of its mappings, when they were looked at */
+  uint64_t place;        /* generation of the walk's place; 0: it is not walked */
+  const KnownFile *file; /* of the interpreter */
   const KnownFile *libc;
   gboolean is_counted; /* as one that is not walked */
-  uint64_t bias;       /* of python */
-  uint64_t evaluators[SONDE_PYTHON_MAX_EVALUATORS][2];
+  uint64_t bias;       /* of file */
+  uint64_t evaluators[SONDE_RUNTIME_MAX_EVALUATORS][2];
 } KnownProcess;
 
 struct SondeInterpreters
@@ -130,26 +131,27 @@ sonde_interpreters_set_walked (SondeInterpreters *self)
 /* --- files --- */
 
 static void
-tell_unknown (SondeInterpreters *self, const char *file_name, const char *why)
+tell_unknown (SondeInterpreters *self, SondeWalkKind kind, const char *file_name, const char *why)
 {
-  g_autofree char *text = g_strdup_printf (
-      "Functions of Python programs are not shown where %s runs them: %s", file_name, why);
+  g_autofree char *text
+      = g_strdup_printf ("Functions of %s programs are not shown where %s runs them: %s",
+                         sonde_runtime_kinds[kind].language, file_name, why);
 
   sonde_recorder_warn (self->recorder, text);
 }
 
 /* The evaluating function is large: a compiler may have split it. */
 static void
-add_parts (SondePython *python, const SondeUnwindModule *module)
+add_parts (SondeRuntime *runtime, const SondeUnwindModule *module)
 {
-  uint64_t begin = python->evaluators[0][0];
+  uint64_t begin = runtime->evaluators[0][0];
   uint64_t end;
 
-  while (python->n_evaluators < SONDE_PYTHON_MAX_EVALUATORS
+  while (runtime->n_evaluators < SONDE_RUNTIME_MAX_EVALUATORS
          && sonde_module_find_part (module, begin, &begin, &end))
     {
-      python->evaluators[python->n_evaluators][0] = begin;
-      python->evaluators[python->n_evaluators++][1] = end;
+      runtime->evaluators[runtime->n_evaluators][0] = begin;
+      runtime->evaluators[runtime->n_evaluators++][1] = end;
     }
 }
 
@@ -161,7 +163,7 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
   KnownFile *file = g_hash_table_lookup (self->files, number);
   const char *slash = strrchr (mapping->path, '/');
   const char *name = slash != NULL ? slash + 1 : mapping->path;
-  gboolean may_be_python = sonde_python_has_name (name);
+  SondeWalkKind kind = sonde_runtime_guess (name);
   int fd = sonde_module_fd (mapping->module);
   const char *why = NULL;
   int result;
@@ -169,22 +171,25 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
   if (file != NULL)
     return file;
   if (fd < 0
-      || (!may_be_python && !sonde_python_has_name_of_libc (name)
+      || (kind == SONDE_WALK_NONE && !sonde_python_has_name_of_libc (name)
           && !g_str_has_prefix (name, MUSL_PREFIX))
       || g_hash_table_size (self->files) >= MAX_FILES)
     return NULL;
   file = g_new0 (KnownFile, 1);
   g_hash_table_insert (self->files, number, file);
-  if (may_be_python)
+  if (kind != SONDE_WALK_NONE)
     {
-      result = sonde_python_find (fd, name, &file->python, &why);
-      file->kind = result == 0          ? FILE_PYTHON
-                   : result == -ENOTSUP ? FILE_UNKNOWN_PYTHON
+      result = sonde_runtime_kinds[kind].find (fd, name, &file->runtime, &why);
+      if (result == 0 && sonde_runtime_kinds[kind].find_evaluator != NULL)
+        result
+            = sonde_runtime_kinds[kind].find_evaluator (fd, mapping->module, &file->runtime, &why);
+      file->kind = result == 0          ? FILE_RUNTIME
+                   : result == -ENOTSUP ? FILE_UNKNOWN_RUNTIME
                                         : FILE_OTHER;
       if (result == 0)
-        add_parts (&file->python, mapping->module);
+        add_parts (&file->runtime, mapping->module);
       else if (result == -ENOTSUP)
-        tell_unknown (self, name, why);
+        tell_unknown (self, kind, name, why);
     }
   else if (g_str_has_prefix (name, MUSL_PREFIX))
     file->kind = FILE_MUSL;
@@ -198,7 +203,7 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
 static void
 stop_walk (SondeInterpreters *self, int32_t pid, KnownProcess *known)
 {
-  SondeMessageInterpreter message = { .pid = pid, .kind = SONDE_WALK_NONE };
+  SondeMessageInterpreter message = { .pid = pid, .place.kind = SONDE_WALK_NONE };
 
   if (known->place != 0)
     self->send (&message, self->user_data);
@@ -211,11 +216,9 @@ start_walk (SondeInterpreters *self,
             KnownProcess *known,
             const SondeProcessMapping *mapping)
 {
-  const SondePython *python = &known->python->python;
-  const SondeWalkLayout *threads = &known->libc->threads;
+  const SondeRuntime *runtime = &known->file->runtime;
   SondeMessageInterpreter message = {
     .pid = sonde_process_pid (process),
-    .kind = SONDE_WALK_PYTHON,
     .start_ticks = sonde_process_start_ticks (process),
     .start = mapping->start,
     .offset = mapping->offset,
@@ -223,20 +226,26 @@ start_walk (SondeInterpreters *self,
     .dev_major = mapping->file.dev_major,
     .dev_minor = mapping->file.dev_minor,
     .place = { .generation = ++self->last_place,
-               .key = python->key + mapping->bias,
-               .code_type = python->code_type + mapping->bias,
-               .text_type = python->text_type + mapping->bias,
-               .layout = python->layout },
+               .key = runtime->key + mapping->bias,
+               .code_type = runtime->code_type != 0 ? runtime->code_type + mapping->bias : 0,
+               .text_type = runtime->text_type != 0 ? runtime->text_type + mapping->bias : 0,
+               .kind = runtime->kind,
+               .layout = runtime->layout },
   };
 
-  message.place.layout.thread_data = threads->thread_data;
-  message.place.layout.thread_data_size = threads->thread_data_size;
-  message.place.layout.thread_data_value = threads->thread_data_value;
+  if (known->libc != NULL)
+    {
+      const SondeWalkLayout *threads = &known->libc->threads;
+
+      message.place.layout.thread_data = threads->thread_data;
+      message.place.layout.thread_data_size = threads->thread_data_size;
+      message.place.layout.thread_data_value = threads->thread_data_value;
+    }
   known->place = message.place.generation;
   known->bias = mapping->bias;
-  for (size_t i = 0; i < python->n_evaluators; i++)
+  for (size_t i = 0; i < runtime->n_evaluators; i++)
     for (size_t end = 0; end < 2; end++)
-      known->evaluators[i][end] = python->evaluators[i][end] + mapping->bias;
+      known->evaluators[i][end] = runtime->evaluators[i][end] + mapping->bias;
   sonde_code_table_forget (self->codes, message.pid);
   self->send (&message, self->user_data);
 }
@@ -257,40 +266,44 @@ look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
   size_t n_mappings = 0;
   const SondeProcessMapping *mappings = sonde_process_mappings (process, &n_mappings);
   const SondeProcessMapping *found = NULL;
-  const KnownFile *python = NULL;
+  const KnownFile *runtime = NULL;
   const KnownFile *libc = NULL;
   gboolean has_unknown = FALSE;
   gboolean has_musl = FALSE;
+  gboolean needs_libc;
 
   for (size_t i = 0; i < n_mappings; i++)
     {
       const KnownFile *file = mappings[i].module != NULL ? know_file (self, &mappings[i]) : NULL;
 
-      if (file != NULL && file->kind == FILE_PYTHON && python == NULL)
+      if (file != NULL && file->kind == FILE_RUNTIME && runtime == NULL)
         {
-          python = file;
+          runtime = file;
           found = &mappings[i];
         }
       else if (file != NULL && file->kind == FILE_LIBC)
         libc = file;
-      has_unknown = has_unknown || (file != NULL && file->kind == FILE_UNKNOWN_PYTHON);
+      has_unknown = has_unknown || (file != NULL && file->kind == FILE_UNKNOWN_RUNTIME);
       has_musl = has_musl || (file != NULL && file->kind == FILE_MUSL);
     }
+  needs_libc = runtime != NULL && sonde_runtime_kinds[runtime->runtime.kind].needs_libc;
+  if (!needs_libc)
+    libc = NULL;
   if (has_unknown)
     count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_UNKNOWN);
-  else if (python != NULL && has_musl)
+  else if (needs_libc && has_musl)
     count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_MUSL);
-  else if (python != NULL && libc != NULL && !self->is_walked)
+  else if (runtime != NULL && (libc != NULL || !needs_libc) && !self->is_walked)
     count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_CLOSED);
-  if (known->place != 0 && python == known->python && libc == known->libc
+  if (known->place != 0 && runtime == known->file && libc == known->libc
       && found->bias == known->bias)
     return;
-  known->python = python;
+  known->file = runtime;
   known->libc = libc;
-  if (python == NULL || libc == NULL)
-    stop_walk (self, sonde_process_pid (process), known);
-  else
+  if (runtime != NULL && (libc != NULL || !needs_libc))
     start_walk (self, process, known, found);
+  else
+    stop_walk (self, sonde_process_pid (process), known);
 }
 
 static gboolean
@@ -389,19 +402,29 @@ sonde_interpreters_check_losses (SondeInterpreters *self, guint64 n_lost)
   return FALSE;
 }
 
-/* Bytes of code before the instruction. */
+/* Bytes of code before the instruction; or what else its lines are found by. */
 static int64_t
-instruction_of (const SondePython *python, const SondeWalkFrame *frame)
+instruction_of (const SondeRuntime *runtime, const SondeCode *code, const SondeWalkFrame *frame)
 {
-  return python->first_instruction != 0
-             ? (int64_t) (int32_t) frame->at - (int64_t) python->first_instruction
-             : (int64_t) (int32_t) frame->at * python->instruction_bytes;
+  int64_t at = (int32_t) (frame->at - code->first_instruction);
+
+  return runtime->first_instruction != 0 ? at - (int64_t) runtime->first_instruction
+                                         : at * runtime->instruction_bytes;
+}
+
+static uint64_t
+name_tagged (SondeInterpreters *self, const SondeRuntime *runtime, const char *name, gint64 time_ns)
+{
+  char text[64];
+
+  g_snprintf (text, sizeof text, "%s%s", name, sonde_runtime_kinds[runtime->kind].tag);
+  return sonde_recorder_name (self->recorder, text, time_ns);
 }
 
 /* The address that stands for a frame; 0: for none */
 static uint64_t
 name_frame (SondeInterpreters *self,
-            const SondePython *python,
+            const SondeRuntime *runtime,
             const SondePerfRecord *sample,
             const SondeWalkFrame *frame,
             gboolean *is_unnamed)
@@ -416,12 +439,12 @@ name_frame (SondeInterpreters *self,
   if (code == NULL)
     {
       *is_unnamed = TRUE;
-      return sonde_recorder_name (self->recorder, UNNAMED, sample->time_ns);
+      return name_tagged (self, runtime, UNNAMED, sample->time_ns);
     }
   place = &code->recent[frame->at >> 1 & (SONDE_CODE_RECENT - 1)];
   if (!place->is_set || place->at != frame->at)
     {
-      text = sonde_code_describe (code, python->lines, instruction_of (python, frame));
+      text = sonde_code_describe (code, runtime, instruction_of (runtime, code, frame));
       *place = (SondeCodePlace){ .at = frame->at,
                                  .is_set = TRUE,
                                  .made_up
@@ -440,6 +463,7 @@ sonde_interpreters_merge (SondeInterpreters *self,
 {
   const SondeWalkRecord *walk = sonde_walk_pairs_find (self->pairs, sample);
   const KnownProcess *known = g_hash_table_lookup (self->known, GINT_TO_POINTER (sample->pid));
+  const SondeRuntime *runtime;
   gboolean is_unnamed = FALSE;
   SondeMixedStack stack;
   SondeMixedResult result;
@@ -448,21 +472,22 @@ sonde_interpreters_merge (SondeInterpreters *self,
   if (walk == NULL || known == NULL || known->place == 0 || walk->generation != known->place
       || known->generation != sonde_process_generation (process) || is_shut (process))
     return n_addrs;
+  runtime = &known->file->runtime;
   for (uint32_t i = 0; i < walk->n_frames; i++)
-    self->names[i]
-        = name_frame (self, &known->python->python, sample, &walk->frames[i], &is_unnamed);
+    self->names[i] = name_frame (self, runtime, sample, &walk->frames[i], &is_unnamed);
   stack = (SondeMixedStack){
     .addrs = addrs,
     .n_addrs = n_addrs,
     .is_complete = is_complete,
     .evaluators = known->evaluators,
-    .n_evaluators = known->python->python.n_evaluators,
+    .n_evaluators = runtime->n_evaluators,
     .frames = walk->frames,
     .names = self->names,
     .n_frames = walk->n_frames,
     .flags = walk->flags,
-    .entry = (SondeWalkEntry) known->python->python.layout.entry,
-    .apart = sonde_recorder_name (self->recorder, APART, sample->time_ns),
+    .entry = (SondeWalkEntry) runtime->layout.entry,
+    .begins_early = sonde_runtime_kinds[runtime->kind].begins_early,
+    .apart = name_tagged (self, runtime, APART, sample->time_ns),
   };
   result = sonde_mixed_stack_merge (&stack, self->merged, G_N_ELEMENTS (self->merged), &n_merged);
   memcpy (addrs, self->merged, n_merged * sizeof addrs[0]);

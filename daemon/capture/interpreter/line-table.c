@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/capture/interpreter/line-table.h"
 
-#define UNIT_BYTES     2    /* of code */
+#include <string.h>
+
+#include "daemon/base/walk.h"
+
+#define UNIT_BYTES     2  /* of code */
+#define COUNTED_WORDS  54 /* IMMEDIATE_TABLE_SIZE of Ruby */
+#define COUNTS_A_WORD  9
+#define BLOCK_WORDS    512
 #define NO_LINE        -128 /* of a range */
 #define MAX_LINE       INT32_MAX
 #define NO_LOCATION    15
@@ -137,6 +144,60 @@ find_in_locations (TableCursor table, int64_t first_line, int64_t at)
   return (uint32_t) first_line;
 }
 
+/* How many entries begin up to a word: the first 54 words have a count each, of 7 bits; then come
+ * blocks of 512, with the count before the block, those before each 64 words, of 9 bits, and a bit
+ * for each word. */
+static uint64_t
+find_entry (const uint8_t *index, size_t index_bytes, uint64_t word)
+{
+  uint64_t block[SONDE_WALK_INDEX_STEP_BYTES / sizeof (uint64_t)];
+  uint64_t counts[SONDE_WALK_INDEX_BYTES / sizeof (uint64_t)];
+  uint64_t at;
+  uint64_t small;
+
+  if (index_bytes < sizeof counts)
+    return 0;
+  if (word < COUNTED_WORDS)
+    {
+      memcpy (counts, index, sizeof counts);
+      return counts[word / COUNTS_A_WORD] >> (word % COUNTS_A_WORD * 7) & 0x7f;
+    }
+  word -= COUNTED_WORDS;
+  if (word / BLOCK_WORDS >= (index_bytes - sizeof counts) / sizeof block)
+    return 0;
+  memcpy (block, index + sizeof counts + word / BLOCK_WORDS * sizeof block, sizeof block);
+  at = word % BLOCK_WORDS;
+  small = at / 64;
+  return (block[0] & UINT32_MAX) + (small > 0 ? block[1] >> (small - 1) * 9 & 0x1ff : 0)
+         + (uint64_t) __builtin_popcountll (block[2 + small] << (63 - at % 64));
+}
+
+/* @at: bytes of code before the next instruction */
+static uint32_t
+find_in_index (TableCursor table, int64_t first_line, int64_t at)
+{
+  SondeWalkLines lines;
+  uint64_t word = (uint64_t) at / sizeof (uint64_t);
+  uint64_t entry = 1;
+  int32_t line;
+
+  if (table.left < sizeof lines)
+    return (uint32_t) first_line;
+  memcpy (&lines, table.at, sizeof lines);
+  table.at += sizeof lines;
+  table.left -= sizeof lines;
+  if (lines.index_bytes > table.left)
+    return (uint32_t) first_line;
+  if (lines.index_bytes > 0)
+    entry = find_entry (table.at, lines.index_bytes, word > 0 ? word - 1 : 0);
+  table.at += lines.index_bytes;
+  table.left -= lines.index_bytes;
+  if (entry == 0 || entry > table.left / SONDE_WALK_ENTRY_BYTES)
+    return (uint32_t) first_line;
+  memcpy (&line, table.at + (entry - 1) * SONDE_WALK_ENTRY_BYTES, sizeof line);
+  return line > 0 ? (uint32_t) line : 0;
+}
+
 uint32_t
 sonde_line_table_find (SondeLineTableKind kind,
                        const uint8_t *bytes,
@@ -147,6 +208,8 @@ sonde_line_table_find (SondeLineTableKind kind,
   TableCursor table = { bytes, size_bytes };
   int64_t line = first_line > MAX_LINE ? MAX_LINE : first_line;
 
+  if (kind == SONDE_LINE_TABLE_NONE)
+    return at > 0 && at <= MAX_LINE ? (uint32_t) at : 0;
   if (at < 0 || size_bytes == 0)
     return (uint32_t) line;
   switch (kind)
@@ -155,7 +218,10 @@ sonde_line_table_find (SondeLineTableKind kind,
       return find_in_pairs (table, line, at);
     case SONDE_LINE_TABLE_RANGES:
       return find_in_ranges (table, line, at);
+    case SONDE_LINE_TABLE_INDEXED:
+      return find_in_index (table, line, at);
     case SONDE_LINE_TABLE_LOCATIONS:
+    case SONDE_LINE_TABLE_NONE:
     default:
       return find_in_locations (table, line, at);
     }

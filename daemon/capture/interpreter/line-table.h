@@ -7,9 +7,11 @@
 
 typedef enum
 {
+  SONDE_LINE_TABLE_NONE,      /* PHP: a frame has its line itself, and 0 for none */
   SONDE_LINE_TABLE_PAIRS,     /* 3.8, 3.9: co_lnotab */
   SONDE_LINE_TABLE_RANGES,    /* 3.10: co_linetable */
   SONDE_LINE_TABLE_LOCATIONS, /* 3.11 and later: the location table */
+  SONDE_LINE_TABLE_INDEXED,   /* Ruby: SondeWalkLines, a succinct index, entries with lines */
 } SondeLineTableKind;
 
 /**

@@ -90,10 +90,12 @@ sonde_mixed_stack_merge (const SondeMixedStack *self, uint64_t *out, size_t max_
   size_t n_segments = count_segments (self);
   /* What is missing, of either, is missing at the outer end. */
   bool from_leaf = !self->is_complete || self->flags != 0;
-  bool fits = from_leaf || n_evaluators == n_segments || n_evaluators == n_segments + 1;
-  size_t n_bare
-      = from_leaf ? 0 : n_evaluators - n_segments; /* evaluators before the first segment */
-  size_t next = 0;
+  bool is_early = !from_leaf && self->begins_early && n_segments == n_evaluators + 1;
+  bool fits = from_leaf || is_early || n_evaluators == n_segments || n_evaluators == n_segments + 1;
+  size_t n_bare = from_leaf || is_early
+                      ? 0
+                      : n_evaluators - n_segments; /* evaluators before the first segment */
+  size_t next = is_early ? put_segment (self, 0, &output) : 0;
 
   for (size_t i = 0; i < self->n_addrs; i++)
     {

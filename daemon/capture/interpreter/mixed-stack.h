@@ -28,7 +28,8 @@ typedef struct
   size_t n_frames;
   uint32_t flags; /* SONDE_WALK_*, of the walk */
   SondeWalkEntry entry;
-  uint64_t apart; /* put between both stacks if they do not fit */
+  bool begins_early; /* the newest segment may be of a function that is about to be evaluated */
+  uint64_t apart;    /* put between both stacks if they do not fit */
 } SondeMixedStack;
 
 typedef enum

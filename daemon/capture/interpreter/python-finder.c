@@ -233,7 +233,7 @@ is_free_threaded (const SondeElfFile *file, uint64_t runtime)
 }
 
 static int
-find (const SondeElfFile *file, const char *file_name, SondePython *python, const char **why)
+find (const SondeElfFile *file, const char *file_name, SondeRuntime *python, const char **why)
 {
   Elf64_Sym symbols[N_PYTHON_SYMBOLS];
   unsigned minor_of_name;
@@ -248,39 +248,40 @@ find (const SondeElfFile *file, const char *file_name, SondePython *python, cons
   /* A program that is linked with the library has none of them. */
   if (runtime == 0 || symbols[EVALUATOR].st_size == 0)
     return -ENOENT;
-  *python = (SondePython){ .minor = read_minor (file, &symbols[VERSION]) };
-  if (python->minor == 0)
-    python->minor = minor_of_name;
+  *python = (SondeRuntime){ .kind = SONDE_WALK_PYTHON,
+                            .version = read_minor (file, &symbols[VERSION]) };
+  if (python->version == 0)
+    python->version = minor_of_name;
   *why = "its version is none of 3.8 to 3.14";
-  if (python->minor < MIN_MINOR || python->minor > MAX_MINOR)
+  if (python->version < MIN_MINOR || python->version > MAX_MINOR)
     return -ENOTSUP;
   *why = "it is a build for debugging, or without the global lock";
   if ((suffix != NULL && (*suffix == 'd' || *suffix == 't'))
-      || (python->minor >= COOKIE_MINOR && is_free_threaded (file, runtime)))
+      || (python->version >= COOKIE_MINOR && is_free_threaded (file, runtime)))
     return -ENOTSUP;
-  python->key = runtime + versions[python->minor].key;
+  python->key = runtime + versions[python->version].key;
   python->code_type = symbols[CODE_TYPE].st_value;
   python->text_type = symbols[TEXT_TYPE].st_value;
   *why = "its code does not confirm where states of threads are";
-  if (symbols[RUNTIME].st_size < versions[python->minor].key + sizeof (uint64_t)
+  if (symbols[RUNTIME].st_size < versions[python->version].key + sizeof (uint64_t)
       || python->code_type == 0 || python->text_type == 0 || symbols[THIS_THREAD].st_value == 0
       || !uses_key (file, symbols[THIS_THREAD].st_value, runtime, python->key))
     return -ENOTSUP;
   python->evaluators[0][0] = symbols[EVALUATOR].st_value;
   python->evaluators[0][1] = symbols[EVALUATOR].st_value + symbols[EVALUATOR].st_size;
   python->n_evaluators = 1;
-  python->first_instruction = versions[python->minor].first_instruction;
-  python->instruction_bytes = versions[python->minor].instruction_bytes;
-  python->lines = versions[python->minor].lines;
-  python->layout = versions[python->minor].layout;
+  python->first_instruction = versions[python->version].first_instruction;
+  python->instruction_bytes = versions[python->version].instruction_bytes;
+  python->lines = versions[python->version].lines;
+  python->layout = versions[python->version].layout;
   return 0;
 }
 
 int
-sonde_python_find (int fd, const char *file_name, SondePython *python, const char **why)
+sonde_python_find (int fd, const char *file_name, SondeRuntime *python, const char **why)
 {
   SondeElfFile file = { 0 };
-  SondePython found;
+  SondeRuntime found;
   int result = sonde_elf_file_load (&file, fd);
 
   *why = "it cannot be read";

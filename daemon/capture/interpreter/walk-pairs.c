@@ -84,7 +84,8 @@ static gboolean
 is_text (const SondeWalkText *text)
 {
   return text->size_bytes <= SONDE_WALK_TEXT_BYTES
-         && (text->width == 0 || text->width == 1 || text->width == 2 || text->width == 4);
+         && (text->width == 0 || text->width == 1 || text->width == 2 || text->width == 4
+             || text->width == SONDE_WALK_UTF8);
 }
 
 gboolean
@@ -97,7 +98,7 @@ sonde_walk_code_parse (const uint8_t *bytes, size_t size_bytes, SondeWalkCode *c
   memcpy (code, bytes, head_bytes);
   if (code->kind != SONDE_WALK_RECORD_CODE || code->code == 0 || code->pid > INT32_MAX
       || code->lines_bytes > SONDE_WALK_LINES_BYTES || code->lines_bytes > size_bytes - head_bytes
-      || !is_text (&code->name) || !is_text (&code->file))
+      || !is_text (&code->name) || !is_text (&code->file) || !is_text (&code->scope))
     return FALSE;
   memcpy (code->lines, bytes + head_bytes, code->lines_bytes);
   return TRUE;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Files of Ruby that say where frames are, as Debian's libruby-3.1 does, and changed. */
+#include "daemon/capture/interpreter/ruby-finder.h"
+
+#include <errno.h>
+
+#include "base/fd.h"
+#include "tests/lib/module-fixture.h"
+#include "tests/lib/python-file.h"
+
+#define CALLER       FAKE_ELF_TEXT
+#define CALLER_BYTES 0x100
+#define PAIR         0x3aea48
+#define API_PLACE    0x2cc9f0
+#define VARIABLE     2 /* number of the symbol; behind rb_vm_exec */
+
+static const guint32 api[] = { 3, 1, 0 };
+
+typedef struct
+{
+  const guint32 *api;   /* NULL: it is not exported */
+  guint64 caller_bytes; /* 0: it is not exported */
+  const char *variable;
+  guint8 variable_type;
+  const Elf64_Rela *relocations; /* NULL: the section is missing */
+  gsize relocations_bytes;
+} RubyFile;
+
+static const Elf64_Rela relocations[] = {
+  { 0x3ae570, ELF64_R_INFO (0, R_X86_64_DTPMOD64), 0 }, /* of variables that are not exported */
+  { PAIR - 8, ELF64_R_INFO (VARIABLE, R_X86_64_GLOB_DAT), 0 },
+  { PAIR, ELF64_R_INFO (VARIABLE, R_X86_64_DTPMOD64), 0 },
+  { PAIR + 8, ELF64_R_INFO (VARIABLE, R_X86_64_DTPOFF64), 0 },
+};
+static const RubyFile ruby
+    = { api, CALLER_BYTES, "ruby_current_ec", STT_TLS, relocations, sizeof relocations };
+
+static void
+ruby_init (PythonFile *file, const RubyFile *from)
+{
+  python_file_init (file);
+  python_file_add (file, "rb_vm_exec", CALLER, from->caller_bytes);
+  python_file_add_typed (file, from->variable, 8, 8, from->variable_type);
+  if (from->api != NULL)
+    {
+      python_file_add (file, "ruby_api_version", API_PLACE, 12);
+      python_file_put (file, API_PLACE, from->api, sizeof api);
+    }
+  if (from->relocations != NULL)
+    python_file_put_section (file, ".rela.dyn", SHT_RELA, from->relocations,
+                             from->relocations_bytes);
+}
+
+static int
+find (const RubyFile *from, SondeRuntime *runtime, const char **why)
+{
+  g_auto (PythonFile) file;
+  sonde_autofd int fd = -1;
+
+  ruby_init (&file, from);
+  fd = python_file_open (&file);
+  return sonde_ruby_find (fd, "libruby-3.1.so.3.1.2", runtime, why);
+}
+
+static void
+assert_refused (const RubyFile *from, int expected, const char *phrase)
+{
+  SondeRuntime runtime = { .key = 77 };
+  const char *why = "";
+
+  g_assert_cmpint (find (from, &runtime, &why), ==, expected);
+  g_assert_nonnull (strstr (why, phrase));
+  g_assert_cmpuint (runtime.key, ==, 77);
+}
+
+/* --- cases --- */
+
+static void
+refuses_versions_that_it_does_not_know (void)
+{
+  static const guint32 others[][3]
+      = { { 3, 0, 0 }, { 3, 2, 0 }, { 3, 3, 0 }, { 2, 1, 0 }, { 4, 1, 0 } };
+  RubyFile changed = ruby;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (others); i++)
+    {
+      changed.api = others[i];
+      assert_refused (&changed, -ENOTSUP, "its version");
+    }
+}
+
+static void
+refuses_what_does_not_say_where_states_are (void)
+{
+  Elf64_Rela moved[G_N_ELEMENTS (relocations)];
+  RubyFile changed = ruby;
+
+  changed.relocations = NULL;
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+  changed = ruby;
+  changed.caller_bytes = 0;
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+  changed = ruby;
+  changed.relocations_bytes -= sizeof relocations[0];
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+  changed = ruby;
+  changed.variable = "ruby_current_vm";
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+  /* A program's own, whose place nobody writes anywhere. */
+  changed = ruby;
+  changed.variable_type = STT_OBJECT;
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+  /* No pair. */
+  memcpy (moved, relocations, sizeof moved);
+  moved[3].r_offset += 8;
+  changed = ruby;
+  changed.relocations = moved;
+  assert_refused (&changed, -ENOTSUP, "where states of threads are");
+}
+
+static void
+takes_no_other_file_for_ruby (void)
+{
+  sonde_autofd int fd = open ("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  sonde_autofd int text_fd = open ("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  RubyFile changed = ruby;
+  SondeRuntime runtime;
+  const char *why;
+
+  g_assert_cmpint (sonde_ruby_find (fd, "ruby3.1", &runtime, &why), ==, -ENOENT);
+  g_assert_cmpint (sonde_ruby_find (text_fd, "ruby3.1", &runtime, &why), <, 0);
+  changed.api = NULL;
+  assert_refused (&changed, -ENOENT, "exports nothing");
+  g_assert_cmpuint (sonde_runtime_guess ("libruby-3.1.so.3.1.2"), ==, SONDE_WALK_RUBY);
+  g_assert_cmpuint (sonde_runtime_guess ("ruby3.1"), ==, SONDE_WALK_RUBY);
+}
+
+static void
+reads_no_file_beyond_its_end (void)
+{
+  g_auto (PythonFile) file;
+  g_autoptr (GByteArray) bytes = NULL;
+  SondeRuntime runtime;
+  const char *why;
+
+  ruby_init (&file, &ruby);
+  bytes = python_file_build (&file);
+  for (guint size_bytes = 0; size_bytes < bytes->len; size_bytes++)
+    {
+      sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);
+
+      g_assert_cmpint (write (fd, bytes->data, size_bytes), ==, size_bytes);
+      g_assert_cmpint (sonde_ruby_find (fd, "libruby.so", &runtime, &why), <, 0);
+    }
+}
+
+static void
+finds_the_frames_of_3_1 (void)
+{
+  SondeRuntime runtime;
+  const char *why;
+
+  g_assert_cmpint (find (&ruby, &runtime, &why), ==, 0);
+  g_assert_cmpuint (runtime.kind, ==, SONDE_WALK_RUBY);
+  g_assert_cmpuint (runtime.version, ==, 301);
+  g_assert_cmphex (runtime.key, ==, PAIR);
+  g_assert_cmpuint (runtime.text_type, ==, 0);
+  g_assert_cmphex (runtime.evaluators[0][0], ==, CALLER);
+  g_assert_cmphex (runtime.evaluators[0][1], ==, CALLER + CALLER_BYTES);
+}
+
+/* A call of @target from @at in the caller. */
+static void
+put_call (guint8 *code, guint at, guint64 target)
+{
+  gint32 distance = (gint32) (target - (CALLER + at + 5));
+
+  code[at] = 0xe8;
+  memcpy (code + at + 1, &distance, sizeof distance);
+}
+
+/* Returns: what is found if the caller has that code */
+static int
+find_evaluator (const guint8 *code, SondeRuntime *runtime)
+{
+  static const guint8 rules[] = { PLAIN_RULES };
+  const FakeElf spec = { .section = ".eh_frame" };
+  g_autoptr (GByteArray) image = NULL;
+  g_auto (PythonFile) file;
+  sonde_autofd int fd = -1;
+  SondeUnwindModule *module;
+  const char *why = NULL;
+  Fixture fixture = { 0 };
+  guint cie;
+  int error;
+  int result;
+
+  set_up (&fixture, NULL);
+  cie = fake_elf_add_cie (fixture.cfi, "zR", rules, sizeof rules);
+  fake_elf_add_fde (fixture.cfi, cie, FAKE_ELF_TEXT, CALLER_BYTES, NULL, 0);
+  fake_elf_add_fde (fixture.cfi, cie, FAKE_ELF_TEXT + 0x1000, 0x1f00, NULL, 0);
+  fake_elf_add_fde (fixture.cfi, cie, FAKE_ELF_TEXT + 0x4000, 0x3000, NULL, 0);
+  fake_elf_add_fde (fixture.cfi, cie, FAKE_ELF_TEXT + 0x8000, 0x6000, NULL, 0);
+  image = fake_elf_build (fixture.cfi, &spec);
+  module = load_bytes (&fixture, image->data, image->len, &error);
+  g_assert_cmpint (error, ==, 0);
+  python_file_init (&file);
+  python_file_put (&file, CALLER, code, CALLER_BYTES);
+  fd = python_file_open (&file);
+  *runtime
+      = (SondeRuntime){ .evaluators = { { CALLER, CALLER + CALLER_BYTES } }, .n_evaluators = 1 };
+  result = sonde_ruby_find_evaluator (fd, module, runtime, &why);
+  g_assert_nonnull (why);
+  tear_down (&fixture, NULL);
+  return result;
+}
+
+static void
+finds_the_largest_function_that_is_called (void)
+{
+  guint8 code[CALLER_BYTES] = { 0 };
+  SondeRuntime runtime;
+
+  g_assert_cmpint (find_evaluator (code, &runtime), ==, -ENOTSUP);
+  /* Too small; and the inside of what is larger. */
+  put_call (code, 0x10, FAKE_ELF_TEXT + 0x1000);
+  put_call (code, 0x20, FAKE_ELF_TEXT + 0x8010);
+  put_call (code, 0x30, 0x7fff0000);
+  g_assert_cmpint (find_evaluator (code, &runtime), ==, -ENOTSUP);
+  g_assert_cmphex (runtime.evaluators[0][0], ==, CALLER);
+  put_call (code, 0x40, FAKE_ELF_TEXT + 0x4000);
+  g_assert_cmpint (find_evaluator (code, &runtime), ==, 0);
+  g_assert_cmphex (runtime.evaluators[0][0], ==, FAKE_ELF_TEXT + 0x4000);
+  g_assert_cmphex (runtime.evaluators[0][1], ==, FAKE_ELF_TEXT + 0x7000);
+  /* The last bytes that a call can have. */
+  put_call (code, CALLER_BYTES - 5, FAKE_ELF_TEXT + 0x8000);
+  g_assert_cmpint (find_evaluator (code, &runtime), ==, 0);
+  g_assert_cmphex (runtime.evaluators[0][0], ==, FAKE_ELF_TEXT + 0x8000);
+}
+
+static void
+reads_no_caller_that_is_too_large (void)
+{
+  sonde_autofd int fd = open ("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  SondeRuntime runtime = { .evaluators = { { CALLER, CALLER + (1u << 20) } } };
+  const char *why;
+
+  g_assert_cmpint (sonde_ruby_find_evaluator (fd, NULL, &runtime, &why), ==, -ENOTSUP);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/ruby-finder/refuses-versions-that-it-does-not-know",
+                   refuses_versions_that_it_does_not_know);
+  g_test_add_func ("/ruby-finder/refuses-what-does-not-say-where-states-are",
+                   refuses_what_does_not_say_where_states_are);
+  g_test_add_func ("/ruby-finder/takes-no-other-file-for-ruby", takes_no_other_file_for_ruby);
+  g_test_add_func ("/ruby-finder/reads-no-file-beyond-its-end", reads_no_file_beyond_its_end);
+  g_test_add_func ("/ruby-finder/reads-no-caller-that-is-too-large",
+                   reads_no_caller_that_is_too_large);
+  g_test_add_func ("/ruby-finder/finds-the-frames-of-3-1", finds_the_frames_of_3_1);
+  g_test_add_func ("/ruby-finder/finds-the-largest-function-that-is-called",
+                   finds_the_largest_function_that_is_called);
+  return g_test_run ();
+}
