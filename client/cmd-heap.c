@@ -48,6 +48,8 @@ typedef struct
   SondeSymbolOptions symbols;
   char *cache_folder;
   char *by;
+  SondeSuppressions *suppressions;
+  gboolean has_suppressions; /* whether any were asked for */
 } HeapCommand;
 
 static void
@@ -57,6 +59,7 @@ heap_command_clear (HeapCommand *self)
   g_clear_pointer (&self->svg, g_free);
   g_clear_pointer (&self->cache_folder, g_free);
   g_clear_pointer (&self->by, g_free);
+  g_clear_pointer (&self->suppressions, sonde_suppressions_free);
   sonde_sample_filter_clear (&self->heap.filter);
   sonde_folding_clear (&self->heap.folding);
 }
@@ -124,6 +127,18 @@ parse_unit (const char *name, const char *value, gpointer user_data, GError **er
 }
 
 static gboolean
+parse_suppressions (const char *name, const char *value, gpointer user_data, GError **error)
+{
+  HeapCommand *self = user_data;
+
+  self->has_suppressions = TRUE;
+  if (!g_str_equal (value, "none"))
+    return sonde_suppressions_add_file (self->suppressions, value, error);
+  sonde_suppressions_clear (self->suppressions);
+  return TRUE;
+}
+
+static gboolean
 parse_options (HeapCommand *self, int *argc, char ***argv)
 {
   const GOptionEntry entries[] = {
@@ -132,13 +147,13 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "leaks", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What was never freed", NULL },
     { "temporary", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_temporary,
-      "Freed before the next allocation, or lived shorter", "DURATION" },
+      "Freed before the next allocation, or sooner", "DURATION" },
     { "cross-thread", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What another thread freed", NULL },
     { "unit", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
       "UNIT" },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by,
-      "What is one: command, process, module ...", "GROUP" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by, "What is one: command, process, module ...",
+      "GROUP" },
     { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &self->bottom_up, "Functions, their callers below",
       NULL },
     { "callers", 0, 0, G_OPTION_ARG_STRING, &self->callers, "Only FUNCTION and its callers",
@@ -153,6 +168,8 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
     SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter, "in-unit"),
     SONDE_FOLDING_OPTIONS (&self->heap.folding),
+    { "suppressions", 0, G_OPTION_FLAG_FILENAME, G_OPTION_ARG_CALLBACK,
+      (gpointer) parse_suppressions, "No leak:PATTERN of it in --leaks; or none", "FILE" },
     { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->style.full_names, "", NULL },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
@@ -226,6 +243,8 @@ check (HeapCommand *self)
                                self->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
     return FALSE;
   self->heap.by = (SondeBy) by;
+  if (!self->diff || self->metric == SONDE_HEAP_LEFT)
+    self->heap.suppressions = self->suppressions;
   self->heap.folding.folds_wrappers = !self->heap.folding.shows_internals;
   if (by == SONDE_BY_THREAD)
     sonde_cli_complain ("a heap is its process's: it has no threads");
@@ -236,6 +255,9 @@ check (HeapCommand *self)
                         views[self->metric].option);
   else if (self->diff && (self->graph || self->svg != NULL))
     sonde_cli_complain ("--diff has no graph");
+  else if (self->diff && self->has_suppressions
+           && (self->other_path == NULL || self->metric != SONDE_HEAP_LEFT))
+    sonde_cli_complain ("of --diff only --leaks of two captures has --suppressions");
   else if (self->lines && self->no_lines)
     sonde_cli_complain ("--lines and --no-lines exclude each other");
   else if (!sonde_profile_style_check (&self->style))
@@ -417,18 +439,14 @@ side_clear (Side *side)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 
-static const SondeHeapAmount *
-amount_of (const Side *side)
-{
-  return &side->heap->tracker->totals.amounts[side->metric];
-}
-
 static void
-append_side (GString *out, const char *label, const Side *side)
+append_side (GString *out, const char *label, const Side *side, const SondeHeapAmount *amount)
 {
   g_string_append_printf (out, "%-10s%s: ", label, side->name);
-  sonde_heap_append_amount (out, amount_of (side));
+  sonde_heap_append_amount (out, amount);
   g_string_append_c (out, '\n');
+  if (side->metric == SONDE_HEAP_LEFT)
+    sonde_heap_append_suppressed (out, side->heap);
 }
 
 static gboolean
@@ -439,17 +457,25 @@ print_diff (const Side *before, const Side *after, const HeapCommand *command)
   g_autoptr (SondeProfile) new = sonde_heap_dup_profile (after->heap, after->metric, command->unit);
   g_autoptr (SondeProfile) grown = sonde_profile_dup_growth (old, new);
   g_autoptr (SondeProfile) shrunk = sonde_profile_dup_growth (new, old);
-  SondeHeapDiff diff = { amount_of (before), amount_of (after), grown, shrunk };
+  SondeHeapAmount amounts[] = { before->heap->tracker->totals.amounts[before->metric],
+                                after->heap->tracker->totals.amounts[after->metric] };
+  SondeHeapDiff diff
+      = { .before = &amounts[0], .after = &amounts[1], .grown = grown, .shrunk = shrunk };
   g_autoptr (GString) out = NULL;
 
+  if (before->heap->suppressed_by != NULL)
+    {
+      diff.suppressed[0] = before->heap;
+      diff.suppressed[1] = after->heap;
+    }
   if (command->json)
     {
       out = sonde_heap_dup_diff_json (&diff, command->flat, command->style.percent_limit);
       return print (out, command);
     }
   out = g_string_new (NULL);
-  append_side (out, "Before", before);
-  append_side (out, "After", after);
+  append_side (out, "Before", before, &amounts[0]);
+  append_side (out, "After", after, &amounts[1]);
   append_profile (out, "Grown", grown, command);
   append_profile (out, "Shrunk", shrunk, command);
   return print (out, command);
@@ -492,6 +518,7 @@ sonde_cmd_heap (int argc, char **argv)
   gboolean is_printed;
 
   command = (HeapCommand){ .unit = SONDE_UNIT_BYTES, .heap = SONDE_HEAP_OPTIONS_INIT };
+  command.suppressions = sonde_suppressions_new ();
   sonde_profile_style_init (&command.style);
   if (!parse_options (&command, &argc, &argv) || !parse_files (&command, argc, argv)
       || !check (&command))

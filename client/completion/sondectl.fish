@@ -65,6 +65,7 @@ complete -c sondectl -x -n '__sondectl_value report heap diff flamegraph export 
 complete -c sondectl -x -n '__sondectl_value top -- --by' -a 'function process thread module'
 complete -c sondectl -x -n '__sondectl_value export -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -x -n '__sondectl_value heap -- --unit' -a 'bytes count'
+complete -c sondectl -r -n '__sondectl_value heap -- --suppressions' -a none
 complete -c sondectl -x -n '__sondectl_value calls -- -s --sort' -a 'self total calls mean p99 max'
 complete -c sondectl -x -n '__sondectl_value flamegraph -- --unit' -a 'samples calls self'
 complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot heaptrack'

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/heap/heap-tracker.h"
+#include "client/heap/suppressions.h"
 #include "client/model/heap-sums-reader.h"
 #include "client/report/profile.h"
 #include "client/report/report.h"
@@ -53,6 +54,11 @@ typedef struct
   GArray *known;        /* guint32: number of a stack, by its number in the model */
   GArray *path;         /* guint32: of the allocation at hand */
   SondeSymbolResolver *resolver; /* after the end */
+
+  const SondeSuppressions *suppressions; /* NULL: none */
+  GArray *suppressed_by;                 /* guint32: by stack its rule + 1, or 0; NULL: none is */
+  SondeHeapAmount *by_rule; /* what was never freed, of suppressed stacks; and of all */
+  SondeHeapAmount suppressed;
 } SondeHeap;
 
 typedef struct
@@ -64,6 +70,7 @@ typedef struct
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* since the start; ascending; G_MAXINT64: not wanted */
   SondeHeapBlockFunc block;                /* as in SondeHeapTrackerOptions */
   gpointer user_data;
+  const SondeSuppressions *suppressions; /* (nullable): of what was never freed; the caller's */
 } SondeHeapOptions;
 
 #define SONDE_HEAP_OPTIONS_INIT                                                                    \
@@ -117,6 +124,8 @@ guint64 sonde_heap_round (double value);
  * sonde_heap_dup_profile:
  * @metric: which amounts
  * @unit: what shares and order are of: SONDE_UNIT_BYTES or _BLOCKS; the other stands beside it
+ *
+ * Of what was never freed suppressed stacks are left out.
  *
  * Returns: (transfer full): to be freed before the heap, whose functions it shares
  */

@@ -197,6 +197,8 @@ def test_arguments(cases):
     cases.expect('sondectl record --trace does', 'flamegraph', '--unit', 'self', whole, status=1)
     cases.expect('sondectl calls --diff compares', 'flamegraph', '--unit', 'self', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --memory', 'heap', whole, status=1)
+    cases.expect('a line is leak:PATTERN or a comment', 'heap', '--suppressions', cases.write('rules', b'race:x\n'), whole, status=1)
+    cases.expect('only --leaks of two captures has --suppressions', 'heap', '--suppressions', 'none', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --trace', 'calls', whole, status=1)
     cases.expect('sondectl record --trace makes some', 'export', '-f', 'folded', '--unit', 'calls', whole, status=1)
     cases.expect('sondectl report --flat', 'report', '--callers', 'nobody', whole, status=1)
