@@ -131,6 +131,12 @@ parse_suppressions (const char *name, const char *value, gpointer user_data, GEr
 {
   HeapCommand *self = user_data;
 
+  if (value[0] == '\0')
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "Option %s needs a value",
+                   name);
+      return FALSE;
+    }
   self->has_suppressions = TRUE;
   if (!g_str_equal (value, "none"))
     return sonde_suppressions_add_file (self->suppressions, value, error);
@@ -161,20 +167,21 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &self->flat, "Functions by their own share", NULL },
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &self->symbols.inlines, "Show inlined functions, too",
       NULL },
-    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->lines, "Source lines in --diff A B, too", NULL },
+    { "lines", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->lines, "", NULL },
     { "no-lines", 0, 0, G_OPTION_ARG_NONE, &self->no_lines, "No source lines", NULL },
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
     SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter, "in-unit"),
+    SONDE_SAMPLE_FILTER_THREADS (&self->heap.filter),
+    SONDE_SAMPLE_FILTER_TIME (&self->heap.filter, "allocations"),
     SONDE_FOLDING_OPTIONS (&self->heap.folding),
     { "suppressions", 0, G_OPTION_FLAG_FILENAME, G_OPTION_ARG_CALLBACK,
       (gpointer) parse_suppressions, "No leak:PATTERN of it in --leaks; or none", "FILE" },
     { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->style.full_names, "", NULL },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
-    { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->style.max_depth, "Show at most N frames (512)",
-      "N" },
+    { "max-depth", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, &self->style.max_depth, "", "N" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &self->json, "For programs", NULL },
     { "no-pager", 0, 0, G_OPTION_ARG_NONE, &self->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
@@ -238,7 +245,7 @@ check (HeapCommand *self)
 
   if (self->by != NULL)
     by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
-  if (by < 0
+  if (by < 0 || !sonde_sample_filter_check (&self->heap.filter)
       || !sonde_folding_check (&self->heap.folding,
                                self->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
     return FALSE;
@@ -324,7 +331,11 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   *is_whole = *is_whole && error == NULL;
   tell_notes (notes);
 
-  if (sonde_heap_n_events (heap) == 0)
+  if (sonde_heap_cannot_be_cut (heap))
+    sonde_cli_complain ("%s has sums of its heap, which tell no times and no threads of "
+                        "allocations: only --diff FROM TO cuts it (record --memory-detail=log)",
+                        shown);
+  else if (sonde_heap_n_events (heap) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
   else if (command->metric == SONDE_HEAP_TEMPORARY && command->heap.temporary_ns < 0
            && heap->interval_bytes > 0)

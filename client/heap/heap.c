@@ -35,6 +35,15 @@ matches (const SondeHeap *self, guint process)
                                       SONDE_TID_ALL);
 }
 
+static gboolean
+is_wanted (const SondeHeap *self, const SondeModelAllocation *allocation)
+{
+  return allocation->time_ns >= self->from_ns && allocation->time_ns < self->to_ns
+         && sonde_sample_filter_matches (
+             &self->filter, self->model,
+             sonde_capture_model_process (self->model, allocation->process), allocation->tid);
+}
+
 /* The node of paths where a stack of @process ends. */
 static guint32
 find_end (SondeHeap *self, guint process, const guint32 *locations, gsize n_locations)
@@ -103,6 +112,20 @@ ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
   return g_array_index (self->known, guint32, allocation->stack);
 }
 
+/* The stack of allocations of a process that counts, but for these. */
+static guint32
+ensure_cut_stack (SondeHeap *self)
+{
+  const guint32 nowhere = 0;
+
+  if (self->cut == 0)
+    {
+      self->cut = sonde_heap_tracker_add_cut_stack (self->tracker) + 1;
+      g_array_append_val (self->ends, nowhere);
+    }
+  return self->cut - 1;
+}
+
 static void
 take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
 {
@@ -126,6 +149,9 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
     event.stack = ensure_stack (self, allocation);
   else
     event.stack = matches (self, allocation->process);
+  if (self->is_cut && allocation->size_bytes > 0 && matches (self, allocation->process)
+      && !is_wanted (self, allocation))
+    event.stack = ensure_cut_stack (self);
   sonde_heap_tracker_take (self->tracker, &event);
 }
 
@@ -463,6 +489,9 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
     tracker_options.moments_ns[i] = moment_on_clock (options->moments_ns[i], start_ns);
   self->filter = options->filter;
+  sonde_sample_filter_range (&self->filter, start_ns, &self->from_ns, &self->to_ns);
+  self->is_cut = self->from_ns > G_MININT64 || self->to_ns < G_MAXINT64 || self->filter.tid >= 0
+                 || self->filter.thread != NULL;
   self->by = options->by;
   self->folding = options->folding;
   self->suppressions = options->suppressions;
@@ -691,6 +720,12 @@ gboolean
 sonde_heap_has_sums (const SondeHeap *self)
 {
   return sonde_heap_sums_reader_counts (self->sums)->log.n_segments > 0;
+}
+
+gboolean
+sonde_heap_cannot_be_cut (const SondeHeap *self)
+{
+  return self->is_cut && sonde_heap_has_sums (self);
 }
 
 /* --- profiles --- */

@@ -119,9 +119,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
           .temporary_ns = 1000,
           .moments_ns = { 1000, 3000 },
           .suppressions = suppressions };
+  const SondeHeapOptions cut
+      = { .filter = { .pid = -1, .tid = 42, .from_s = 1e-6, .to_s = 5e-6 }, .temporary_ns = -1 };
 
   sonde_suppressions_add_text (suppressions, "file", "leak:a*b\nleak:^m", 16, NULL);
   show (data, size, &usual);
   show (data, size, &special);
+  show (data, size, &cut);
   return 0;
 }
