@@ -179,7 +179,7 @@ def test_interpreters(cases):
 def test_arguments(cases):
     """What is missing, or is too much."""
     whole = cases.write('whole.syscap', seeds.capture([]))
-    for command in ('report', 'heap', 'calls', 'diff', 'export', 'flamegraph', 'archive', 'dump', 'verify'):
+    for command in ('report', 'heap', 'calls', 'diff', 'export', 'view', 'flamegraph', 'archive', 'dump', 'verify'):
         more = ['-f', 'folded'] if command == 'export' else []
         cases.expect(f'see sondectl {command} --help', command, *more, status=1)
     for command in ('list', 'events', 'limits'):
