@@ -62,6 +62,7 @@ complete -c sondectl -n '__sondectl_is record; and string match -q -- "--trace=*
 complete -c sondectl -x -n '__sondectl_value report heap diff -- --by' -a 'command unit container process thread none module function line'
 complete -c sondectl -x -n '__sondectl_value flamegraph view export -- --by' -a 'command unit container process thread none'
 complete -c sondectl -x -n '__sondectl_value report heap diff flamegraph view export -- --fold-recursion' -a 'direct all no'
+complete -c sondectl -x -n '__sondectl_value diff -- --per' -a 'sample second'
 complete -c sondectl -x -n '__sondectl_value top -- --by' -a 'function process thread module'
 complete -c sondectl -x -n '__sondectl_value view export -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -x -n '__sondectl_value heap -- --unit' -a 'bytes count'

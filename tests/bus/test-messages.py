@@ -200,6 +200,7 @@ def test_arguments(cases):
     cases.expect('sondectl record --trace does', 'flamegraph', '--unit', 'self', whole, status=1)
     cases.expect('sondectl calls --diff compares', 'flamegraph', '--unit', 'self', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --memory', 'heap', whole, status=1)
+    cases.expect('--fail-on takes points such as 3%, 0 to 100', 'diff', '--fail-on', 'much', whole, whole, status=1)
     cases.expect('a line is leak:PATTERN or a comment', 'heap', '--suppressions', cases.write('rules', b'race:x\n'), whole, status=1)
     cases.expect('only --leaks of two captures has --suppressions', 'heap', '--suppressions', 'none', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --trace', 'calls', whole, status=1)
