@@ -37,6 +37,7 @@ typedef struct
   double frequency_hz; /* 0: not known */
   gint64 first_ns;     /* of samples; any if there are none */
   gint64 last_ns;
+  gsize n_samples;
   gint64 *times_ns; /* of each */
   guint32 *rows;    /* functions of what is shown that they are of */
 } Side;
@@ -184,7 +185,7 @@ static void
 look_at (Side *self, SondeBy by)
 {
   const SondeReport *report = self->report;
-  const GArray *places = report->samples.places;
+  g_autoptr (GArray) places = g_steal_pointer (&self->report->samples.places);
   gboolean is_of_functions = sonde_by_is_of_functions (by);
   g_autofree guint32 *rows = NULL;
   g_autoptr (GKeyFile) settings = sonde_capture_model_dup_settings (report->model);
@@ -195,6 +196,7 @@ look_at (Side *self, SondeBy by)
   if (self->view != NULL)
     rows = is_of_functions ? dup_rows_of_functions (report->profile, self->view, by)
                            : dup_rows_of_threads (report, self->view, by);
+  self->n_samples = places->len;
   self->times_ns = g_new (gint64, places->len);
   self->rows = g_new (guint32, places->len);
   for (guint i = 0; i < places->len; i++)
@@ -255,7 +257,7 @@ compare (const Side sides[2], const DiffOptions *options)
       times[i]
           = (SondeProfileTimes){ .times_ns = side->times_ns,
                                  .functions = side->rows,
-                                 .n = side->report->samples.places->len,
+                                 .n = side->n_samples,
                                  /* shares say nothing of pauses at the ends */
                                  .from_ns = options->is_of_time ? side->from_ns : side->first_ns,
                                  .to_ns = options->is_of_time ? side->to_ns : side->last_ns,
