@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
+#include "client/base/large-table.h"
 
 typedef struct
 {
@@ -33,7 +34,7 @@ static const SondeTableKind ids
         .used_at = offsetof (IdSlot, id),
         .n_first_slots = 8, /* there may be very many processes, with one each */
         .max_eighths = 6,
-        .allocate = g_malloc0_n,
+        .allocate = sonde_large_table_allocate,
         .hash = hash_slot,
         .has_key = has_key };
 

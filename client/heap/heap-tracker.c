@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
+#include "client/base/large-table.h"
 
 typedef struct
 {
@@ -41,7 +42,7 @@ static const SondeTableKind blocks = { .slot_bytes = sizeof (LiveBlock),
                                        .used_at = offsetof (LiveBlock, size_bytes),
                                        .n_first_slots = 8,
                                        .max_eighths = 6,
-                                       .allocate = g_malloc0_n,
+                                       .allocate = sonde_large_table_allocate,
                                        .hash = hash_block,
                                        .has_key = has_address };
 
