@@ -48,6 +48,18 @@ sonde_id_map_new (void)
 }
 
 SondeIdMap *
+sonde_id_map_new_sized (guint32 n)
+{
+  SondeIdMap *self = sonde_id_map_new ();
+  gsize n_slots = ids.n_first_slots;
+
+  while (n_slots / 8 * ids.max_eighths < n)
+    n_slots *= 2;
+  sonde_table_resize (&ids, &self->table, n_slots); /* allocation does not fail */
+  return self;
+}
+
+SondeIdMap *
 sonde_id_map_dup (const SondeIdMap *self)
 {
   SondeIdMap *copy = g_memdup2 (self, sizeof *self);
@@ -92,6 +104,12 @@ sonde_id_map_set (SondeIdMap *self, guint64 key, guint32 id)
     slot->id = id;
   else
     sonde_table_add (&ids, &self->table, &(IdSlot){ .key = key, .id = id, .used = 1 });
+}
+
+void
+sonde_id_map_add (SondeIdMap *self, guint64 key, guint32 id)
+{
+  sonde_table_add (&ids, &self->table, &(IdSlot){ .key = key, .id = id, .used = 1 });
 }
 
 guint32
