@@ -146,6 +146,15 @@ def test_losses(cases):
     cases.expect('Now: sondectl heap y.syscap', 'record', '-e', *programs, '--memory', '--event', 'none', '-o', 'y.syscap', '--', 'ls',
                  SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
                  SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
+    cases.run('record', '-e', *programs, '--memory', '--memory-detail=sums', '--event', 'none', '-o', 'z.syscap', '--', 'ls', status=0,
+              SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
+              SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
+    cases.expect('only --diff FROM TO cuts it (record --memory-detail=log)', 'heap', '--from', '1', 'z.syscap', status=1)
+    text = cases.run('sh', '-c', 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo said; exit 3', status=3,
+                     SONDE_DAEMON=os.path.join(cases.service.build, 'daemon/control/sonded'),
+                     SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
+                     SONDE_WORKER=os.path.join(cases.service.build, 'daemon/capture/sonde-capture'))
+    check('said\n' in text and 'Self' in text and 'Recorded ' in text and 'Now:' not in text, text)
 
 
 def test_interpreters(cases):
