@@ -11,6 +11,7 @@
 #include "client/base/cli.h"
 #include "client/base/private-beacon.h"
 #include "client/base/text.h"
+#include "client/base/unit-name.h"
 #include "client/systemd/drop-in.h"
 #include "client/service/preload.h"
 #include "client/service/record-run.h"
@@ -425,14 +426,7 @@ arm_command (char **argv, const ArmOptions *options)
 static gboolean
 is_unit (int argc, char **argv)
 {
-  static const char *const suffixes[]
-      = { ".service", ".socket", ".target", ".timer",     ".slice", ".scope",
-          ".mount",   ".swap",   ".path",   ".automount", ".device" };
-
-  for (gsize i = 0; argc == 2 && i < G_N_ELEMENTS (suffixes); i++)
-    if (g_str_has_suffix (argv[1], suffixes[i]))
-      return TRUE;
-  return FALSE;
+  return argc == 2 && sonde_unit_name_is (argv[1]);
 }
 
 int

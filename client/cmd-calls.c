@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "client/base/chance.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/json.h"
@@ -750,7 +751,7 @@ append_diff (GString *out,
     }
   append_rest (out, n, pairs->len);
   if (is_any_shifted)
-    g_string_append (out, "\n* differs by more than chance lets two such recordings differ\n");
+    g_string_append (out, "\n" SONDE_CHANCE_MARK "\n");
 }
 
 /* --- JSON --- */

@@ -97,7 +97,7 @@ parse (ExportCommand *options, int *argc, char ***argv)
             "command (the default), unit, container, process, thread or none", "GROUP" },
           SONDE_SAMPLE_FILTER_PROCESSES (&options->report.filter, "in-unit"),
           SONDE_SAMPLE_FILTER_THREADS (&options->report.filter),
-          SONDE_SAMPLE_FILTER_TIME (&options->report.filter),
+          SONDE_SAMPLE_FILTER_TIME (&options->report.filter, "samples"),
           SONDE_FOLDING_OPTIONS (&options->report.folding),
           G_OPTION_ENTRY_NULL };
   int format;

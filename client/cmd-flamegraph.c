@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/model/capture-file.h"
+#include "client/base/browser.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
@@ -225,6 +226,68 @@ check (FlameOptions *self)
   return FALSE;
 }
 
+/* What the page and the picture have in common. */
+#define FLAME_OPTIONS(options)                                                                     \
+  { "diff",                                                                                        \
+    0,                                                                                             \
+    0,                                                                                             \
+    G_OPTION_ARG_FILENAME,                                                                         \
+    &(options)->other,                                                                             \
+    "Colour what takes more or less than in this capture",                                         \
+    "OTHER" },                                                                                     \
+      { "unit",                                                                                    \
+        0,                                                                                         \
+        0,                                                                                         \
+        G_OPTION_ARG_STRING,                                                                       \
+        &(options)->unit_name,                                                                     \
+        "Draw samples (the default), or calls of functions, or self: their own time",              \
+        "UNIT" },                                                                                  \
+      { "inline",                                                                                  \
+        'i',                                                                                       \
+        0,                                                                                         \
+        G_OPTION_ARG_NONE,                                                                         \
+        &(options)->symbols.inlines,                                                               \
+        "Show inlined functions, too",                                                             \
+        NULL },                                                                                    \
+      { "lines", 0, 0, G_OPTION_ARG_NONE, &(options)->symbols.lines, "Tell source lines", NULL },  \
+      { "by",                                                                                      \
+        0,                                                                                         \
+        0,                                                                                         \
+        G_OPTION_ARG_STRING,                                                                       \
+        &(options)->by,                                                                            \
+        "command (the default), unit, container, process, thread or none",                         \
+        "GROUP" },                                                                                 \
+      SONDE_SAMPLE_FILTER_OPTIONS (&(options)->report.filter, "in-unit"),                          \
+      SONDE_FOLDING_OPTIONS (&(options)->report.folding),                                          \
+  {                                                                                                \
+    "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &(options)->full_names, "", NULL     \
+  }
+
+/* NULL, having complained, if there is nothing to draw. @is_whole: (out) */
+static GString *
+draw_file (const char *path, FlameOptions *options, gboolean *is_whole)
+{
+  g_autofree char *cache_folder
+      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  g_auto (Read) first = { 0 };
+  g_auto (Read) other = { 0 };
+  GString *text;
+
+  options->symbols.cache_folder = cache_folder;
+  *is_whole = TRUE;
+  if (!read_capture (path, options, &first, is_whole)
+      || (options->other != NULL && !read_capture (options->other, options, &other, is_whole)))
+    return NULL;
+  text = draw (&first, other.log, (const char *const[]){ path, options->other }, options);
+  if (text == NULL)
+    return NULL;
+  sonde_cli_tell_truncated (
+      path, sonde_capture_model_budget (first.log != NULL ? first.log->model : first.calls->model));
+  if (other.log != NULL)
+    sonde_cli_tell_truncated (options->other, sonde_capture_model_budget (other.log->model));
+  return text;
+}
+
 int
 sonde_cmd_flamegraph (int argc, char **argv)
 {
@@ -232,26 +295,11 @@ sonde_cmd_flamegraph (int argc, char **argv)
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output,
       "Where it goes (FILE's name with .html or .svg here); - is standard output", "FILE" },
-    { "diff", 0, 0, G_OPTION_ARG_FILENAME, &options.other,
-      "Colour what takes more or less than in this capture", "OTHER" },
-    { "unit", 0, 0, G_OPTION_ARG_STRING, &options.unit_name,
-      "Draw samples (the default), or calls of functions, or self: their own time", "UNIT" },
     { "svg", 0, 0, G_OPTION_ARG_NONE, &options.svg, "A still picture for documents", NULL },
-    { "inline", 'i', 0, G_OPTION_ARG_NONE, &options.symbols.inlines, "Show inlined functions, too",
-      NULL },
-    { "lines", 0, 0, G_OPTION_ARG_NONE, &options.symbols.lines, "Tell source lines", NULL },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
-      "command (the default), unit, container, process, thread or none", "GROUP" },
-    SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "in-unit"),
-    SONDE_FOLDING_OPTIONS (&options.report.folding),
-    { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.full_names, "", NULL },
+    FLAME_OPTIONS (&options),
     G_OPTION_ENTRY_NULL,
   };
-  g_autofree char *cache_folder
-      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
-  g_auto (Read) first = { 0 };
-  g_auto (Read) other = { 0 };
-  gboolean is_whole = TRUE;
+  gboolean is_whole;
   g_autoptr (GError) error = NULL;
   g_autoptr (GString) text = NULL;
   const char *path;
@@ -264,21 +312,11 @@ sonde_cmd_flamegraph (int argc, char **argv)
       entries);
   if (path == NULL || !check (&options))
     return 1;
-  options.symbols.cache_folder = cache_folder;
   if (options.output == NULL)
     options.output = dup_default_output (path, options.svg);
-
-  if (!read_capture (path, &options, &first, &is_whole)
-      || (options.other != NULL
-          && !read_capture (options.other, &options, &other, &is_whole)))
-    return 1;
-  text = draw (&first, other.log, (const char *const[]){ path, options.other }, &options);
+  text = draw_file (path, &options, &is_whole);
   if (text == NULL)
     return 1;
-  sonde_cli_tell_truncated (
-      path, sonde_capture_model_budget (first.log != NULL ? first.log->model : first.calls->model));
-  if (other.log != NULL)
-    sonde_cli_tell_truncated (options.other, sonde_capture_model_budget (other.log->model));
   if (!sonde_output_put (options.output, text, &error))
     return sonde_cli_fail (error);
   if (!g_str_equal (options.output, "-"))
@@ -289,4 +327,53 @@ sonde_cmd_flamegraph (int argc, char **argv)
       g_printerr ("Wrote %s (%s)\n", shown, size);
     }
   return is_whole ? 0 : 1;
+}
+
+/* Says where the page is even if nobody opens it. */
+static gboolean
+view (const char *path, FlameOptions *options, gboolean *is_whole)
+{
+  g_autoptr (GString) text = draw_file (path, options, is_whole);
+  g_autofree char *name = NULL;
+  g_autofree char *shown = NULL;
+  g_autofree char *size = NULL;
+  g_autoptr (GError) error = NULL;
+  gboolean is_shown;
+
+  if (text == NULL)
+    return FALSE;
+  name = dup_default_output (path, FALSE);
+  name[strlen (name) - strlen (".html")] = '\0';
+  is_shown = sonde_browser_show (name, text, &shown, &error);
+  size = sonde_text_size (text->len);
+  if (shown != NULL)
+    g_printerr ("Wrote %s (%s), until the next view\n", shown, size);
+  if (!is_shown)
+    sonde_cli_complain ("%s", error->message);
+  return is_shown;
+}
+
+int
+sonde_cmd_view (int argc, char **argv)
+{
+  g_auto (FlameOptions) options = { .report.filter = SONDE_SAMPLE_FILTER_INIT };
+  const GOptionEntry entries[] = { FLAME_OPTIONS (&options), G_OPTION_ENTRY_NULL };
+  gboolean is_whole;
+  const char *path;
+
+  path = sonde_cli_parse_file (argc, argv,
+                               "Draws a capture as flamegraph does, and opens the page in the "
+                               "browser.\nFILE may be - (standard input).",
+                               SONDE_SAMPLE_FILTER_HELP "\nExample:\n  sondectl view slow.syscap",
+                               entries);
+  return path != NULL && check (&options) && view (path, &options, &is_whole) && is_whole ? 0 : 1;
+}
+
+gboolean
+sonde_view_capture (const char *path)
+{
+  g_auto (FlameOptions) options = { .report.filter = SONDE_SAMPLE_FILTER_INIT };
+  gboolean is_whole;
+
+  return check (&options) && view (path, &options, &is_whole);
 }

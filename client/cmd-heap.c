@@ -48,6 +48,8 @@ typedef struct
   SondeSymbolOptions symbols;
   char *cache_folder;
   char *by;
+  SondeSuppressions *suppressions;
+  gboolean has_suppressions; /* whether any were asked for */
 } HeapCommand;
 
 static void
@@ -57,6 +59,7 @@ heap_command_clear (HeapCommand *self)
   g_clear_pointer (&self->svg, g_free);
   g_clear_pointer (&self->cache_folder, g_free);
   g_clear_pointer (&self->by, g_free);
+  g_clear_pointer (&self->suppressions, sonde_suppressions_free);
   sonde_sample_filter_clear (&self->heap.filter);
   sonde_folding_clear (&self->heap.folding);
 }
@@ -124,6 +127,24 @@ parse_unit (const char *name, const char *value, gpointer user_data, GError **er
 }
 
 static gboolean
+parse_suppressions (const char *name, const char *value, gpointer user_data, GError **error)
+{
+  HeapCommand *self = user_data;
+
+  if (value[0] == '\0')
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "Option %s needs a value",
+                   name);
+      return FALSE;
+    }
+  self->has_suppressions = TRUE;
+  if (!g_str_equal (value, "none"))
+    return sonde_suppressions_add_file (self->suppressions, value, error);
+  sonde_suppressions_clear (self->suppressions);
+  return TRUE;
+}
+
+static gboolean
 parse_options (HeapCommand *self, int *argc, char ***argv)
 {
   const GOptionEntry entries[] = {
@@ -132,13 +153,13 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "leaks", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What was never freed", NULL },
     { "temporary", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_temporary,
-      "Freed before the next allocation, or lived shorter", "DURATION" },
+      "Freed before the next allocation, or sooner", "DURATION" },
     { "cross-thread", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer) parse_view,
       "What another thread freed", NULL },
     { "unit", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_unit, "bytes (the default) or count",
       "UNIT" },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by,
-      "What is one: command, process, module ...", "GROUP" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &self->by, "What is one: command, process, module ...",
+      "GROUP" },
     { "bottom-up", 'b', 0, G_OPTION_ARG_NONE, &self->bottom_up, "Functions, their callers below",
       NULL },
     { "callers", 0, 0, G_OPTION_ARG_STRING, &self->callers, "Only FUNCTION and its callers",
@@ -146,18 +167,21 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &self->flat, "Functions by their own share", NULL },
     { "inline", 'i', 0, G_OPTION_ARG_NONE, &self->symbols.inlines, "Show inlined functions, too",
       NULL },
-    { "lines", 0, 0, G_OPTION_ARG_NONE, &self->lines, "Source lines in --diff A B, too", NULL },
+    { "lines", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->lines, "", NULL },
     { "no-lines", 0, 0, G_OPTION_ARG_NONE, &self->no_lines, "No source lines", NULL },
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
     { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
     SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter, "in-unit"),
+    SONDE_SAMPLE_FILTER_THREADS (&self->heap.filter),
+    SONDE_SAMPLE_FILTER_TIME (&self->heap.filter, "allocations"),
     SONDE_FOLDING_OPTIONS (&self->heap.folding),
+    { "suppressions", 0, G_OPTION_FLAG_FILENAME, G_OPTION_ARG_CALLBACK,
+      (gpointer) parse_suppressions, "No leak:PATTERN of it in --leaks; or none", "FILE" },
     { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &self->style.full_names, "", NULL },
     { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &self->style.percent_limit,
       "Sum up what is lighter (0.5)", "PERCENT" },
-    { "max-depth", 0, 0, G_OPTION_ARG_INT, &self->style.max_depth, "Show at most N frames (512)",
-      "N" },
+    { "max-depth", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT, &self->style.max_depth, "", "N" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &self->json, "For programs", NULL },
     { "no-pager", 0, 0, G_OPTION_ARG_NONE, &self->no_pager, "Do not start $PAGER", NULL },
     G_OPTION_ENTRY_NULL
@@ -221,11 +245,13 @@ check (HeapCommand *self)
 
   if (self->by != NULL)
     by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
-  if (by < 0
+  if (by < 0 || !sonde_sample_filter_check (&self->heap.filter)
       || !sonde_folding_check (&self->heap.folding,
                                self->json ? SONDE_RECURSION_NONE : SONDE_RECURSION_DIRECT))
     return FALSE;
   self->heap.by = (SondeBy) by;
+  if (!self->diff || self->metric == SONDE_HEAP_LEFT)
+    self->heap.suppressions = self->suppressions;
   self->heap.folding.folds_wrappers = !self->heap.folding.shows_internals;
   if (by == SONDE_BY_THREAD)
     sonde_cli_complain ("a heap is its process's: it has no threads");
@@ -236,6 +262,9 @@ check (HeapCommand *self)
                         views[self->metric].option);
   else if (self->diff && (self->graph || self->svg != NULL))
     sonde_cli_complain ("--diff has no graph");
+  else if (self->diff && self->has_suppressions
+           && (self->other_path == NULL || self->metric != SONDE_HEAP_LEFT))
+    sonde_cli_complain ("of --diff only --leaks of two captures has --suppressions");
   else if (self->lines && self->no_lines)
     sonde_cli_complain ("--lines and --no-lines exclude each other");
   else if (!sonde_profile_style_check (&self->style))
@@ -302,7 +331,11 @@ read_heap (const char *path, const HeapCommand *command, gboolean *is_whole)
   *is_whole = *is_whole && error == NULL;
   tell_notes (notes);
 
-  if (sonde_heap_n_events (heap) == 0)
+  if (sonde_heap_cannot_be_cut (heap))
+    sonde_cli_complain ("%s has sums of its heap, which tell no times and no threads of "
+                        "allocations: only --diff FROM TO cuts it (record --memory-detail=log)",
+                        shown);
+  else if (sonde_heap_n_events (heap) == 0)
     sonde_cli_complain ("%s tells nothing of the heap: sondectl record --memory does", shown);
   else if (command->metric == SONDE_HEAP_TEMPORARY && command->heap.temporary_ns < 0
            && heap->interval_bytes > 0)
@@ -417,18 +450,14 @@ side_clear (Side *side)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 
-static const SondeHeapAmount *
-amount_of (const Side *side)
-{
-  return &side->heap->tracker->totals.amounts[side->metric];
-}
-
 static void
-append_side (GString *out, const char *label, const Side *side)
+append_side (GString *out, const char *label, const Side *side, const SondeHeapAmount *amount)
 {
   g_string_append_printf (out, "%-10s%s: ", label, side->name);
-  sonde_heap_append_amount (out, amount_of (side));
+  sonde_heap_append_amount (out, amount);
   g_string_append_c (out, '\n');
+  if (side->metric == SONDE_HEAP_LEFT)
+    sonde_heap_append_suppressed (out, side->heap);
 }
 
 static gboolean
@@ -439,17 +468,25 @@ print_diff (const Side *before, const Side *after, const HeapCommand *command)
   g_autoptr (SondeProfile) new = sonde_heap_dup_profile (after->heap, after->metric, command->unit);
   g_autoptr (SondeProfile) grown = sonde_profile_dup_growth (old, new);
   g_autoptr (SondeProfile) shrunk = sonde_profile_dup_growth (new, old);
-  SondeHeapDiff diff = { amount_of (before), amount_of (after), grown, shrunk };
+  SondeHeapAmount amounts[] = { before->heap->tracker->totals.amounts[before->metric],
+                                after->heap->tracker->totals.amounts[after->metric] };
+  SondeHeapDiff diff
+      = { .before = &amounts[0], .after = &amounts[1], .grown = grown, .shrunk = shrunk };
   g_autoptr (GString) out = NULL;
 
+  if (before->heap->suppressed_by != NULL)
+    {
+      diff.suppressed[0] = before->heap;
+      diff.suppressed[1] = after->heap;
+    }
   if (command->json)
     {
       out = sonde_heap_dup_diff_json (&diff, command->flat, command->style.percent_limit);
       return print (out, command);
     }
   out = g_string_new (NULL);
-  append_side (out, "Before", before);
-  append_side (out, "After", after);
+  append_side (out, "Before", before, &amounts[0]);
+  append_side (out, "After", after, &amounts[1]);
   append_profile (out, "Grown", grown, command);
   append_profile (out, "Shrunk", shrunk, command);
   return print (out, command);
@@ -492,6 +529,7 @@ sonde_cmd_heap (int argc, char **argv)
   gboolean is_printed;
 
   command = (HeapCommand){ .unit = SONDE_UNIT_BYTES, .heap = SONDE_HEAP_OPTIONS_INIT };
+  command.suppressions = sonde_suppressions_new ();
   sonde_profile_style_init (&command.style);
   if (!parse_options (&command, &argc, &argv) || !parse_files (&command, argc, argv)
       || !check (&command))

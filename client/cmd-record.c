@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "client/library/sonde-client.h"
+#include "client/base/browser.h"
 #include "client/base/cli.h"
 #include "client/base/output.h"
 #include "client/base/text.h"
@@ -178,13 +179,15 @@ append_unhooked (GString *out, SondeClientSession *session)
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
  * @is_whole: it came to its end; @file: (nullable): its path, if it can be read; @name: as messages
- * show it; @is_named: the command says itself what its functions are called */
+ * show it; @is_named: the command says itself what its functions are called; @is_shown: what comes
+ * next is done */
 static char *
 dup_end (SondeClientSession *session,
          gboolean is_whole,
          gboolean is_named,
          const char *file,
          const char *name,
+         gboolean is_shown,
          const SondeRecordOptions *options)
 {
   const char *memory = options->memory;
@@ -231,7 +234,7 @@ dup_end (SondeClientSession *session,
       && sonde_client_session_get_statistic (session, "events-produced") == 0)
     g_string_append (out, "No process told of an allocation: the command made none, or ran only "
                           "programs that load no libsonde-memory.so (static, set-user-ID).\n");
-  if (file == NULL)
+  if (file == NULL || is_shown)
     return g_string_free (out, FALSE);
   quoted = g_shell_quote (file);
   g_string_append_printf (
@@ -446,8 +449,19 @@ check_command (char **command)
   return errno == ENOENT ? SONDE_EXIT_NOT_FOUND : SONDE_EXIT_CANNOT_RUN;
 }
 
+/* Its exit status is the command's, whatever becomes of this. */
+static void
+show (const char *file)
+{
+  char *report_argv[] = { (char *) "report", (char *) file, NULL };
+
+  if (!sonde_browser_is_near () || !sonde_view_capture (file))
+    sonde_cmd_report (2, report_argv);
+}
+
+/* @shows: the capture, if it has samples */
 static int
-record (const SondeRecordOptions *options)
+record (const SondeRecordOptions *options, gboolean shows)
 {
   int status = check_command (options->command);
   g_auto (Record) self = { .options = options };
@@ -483,11 +497,17 @@ record (const SondeRecordOptions *options)
       sonde_cli_complain ("%s", error->message);
       return SONDE_EXIT_OUR_FAILURE;
     }
+  shows
+      = shows && sonde_output_is_file (self.output)
+        && sonde_client_session_get_statistic (sonde_record_run_session (self.run), "file-samples")
+               > 0;
   text = dup_end (sonde_record_run_session (self.run), !self.has_failed,
                   sonde_record_run_is_named (self.run),
                   sonde_output_is_file (self.output) ? self.file : NULL,
-                  sonde_output_name (self.output), self.options);
+                  sonde_output_name (self.output), shows, self.options);
   g_printerr ("%s", text);
+  if (shows)
+    show (self.file);
   return sonde_record_run_exit_status (self.run);
 }
 
@@ -498,7 +518,7 @@ sonde_cmd_record (int argc, char **argv)
 
   if (!sonde_record_options_parse (&options, &argc, &argv))
     return SONDE_EXIT_OUR_FAILURE;
-  return record (&options);
+  return record (&options, FALSE);
 }
 
 int
@@ -507,5 +527,5 @@ sonde_cmd_record_program (char **argv)
   g_auto (SondeRecordOptions) options = { .command = argv };
 
   options.pids = g_array_new (FALSE, FALSE, sizeof (GPid));
-  return record (&options);
+  return record (&options, TRUE);
 }

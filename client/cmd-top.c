@@ -130,7 +130,8 @@ parse (TopCommand *self, int argc, char **argv)
                           "the others.",
                           "Example:\n  sondectl top --count 2 -- python3 program.py",
                           (const GOptionEntry *) (void *) entries->data, TRUE, &self->record)
-         && take_subject (self, argc, argv) && choose_mode (self) && check (self);
+         && sonde_record_options_find (&self->record) && take_subject (self, argc, argv)
+         && choose_mode (self) && check (self);
 }
 
 /* Replaces what is a terminal of the three standard descriptors by /dev/null for as long as

@@ -31,7 +31,8 @@ static const struct
   { "heap", sonde_cmd_heap, "FILE", "show who allocated, or how calls went" },
   { "calls", sonde_cmd_calls, NULL, NULL },
   { "export", sonde_cmd_export, "--format FORMAT FILE", "write it for another viewer" },
-  { "flamegraph", sonde_cmd_flamegraph, "FILE", "draw it as a page for the browser" },
+  { "view", sonde_cmd_view, "FILE", "show it in a browser, or write the page" },
+  { "flamegraph", sonde_cmd_flamegraph, NULL, NULL },
   { "archive", sonde_cmd_archive, "FILE", "embed the names of functions" },
   { "dump", sonde_cmd_dump, "FILE", "print its frames, check it and its loss" },
   { "verify", sonde_cmd_verify, NULL, NULL },
@@ -65,11 +66,11 @@ print_help (void)
       g_string_append_printf (line, " %s", commands[first].usage);
       g_string_append_printf (out, "  sondectl %-28s  %s\n", line->str, commands[first].text);
     }
-  g_string_append (out,
-                   "  sondectl CAPTURE | PROGRAM...          report the one, record the other\n"
-                   "  sondectl --version\n"
-                   "\nFor a first look:\n"
-                   "  sondectl record -d 5 -- python3 program.py\n");
+  g_string_append (
+      out, "  sondectl CAPTURE | PROGRAM...          report one, record and show the other\n"
+           "  sondectl --version\n"
+           "\nFor a first look:\n"
+           "  sondectl record -d 5 -- python3 program.py\n");
   return sonde_cli_print (out) ? 0 : 1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
+#include "client/base/large-table.h"
 
 typedef struct
 {
@@ -33,7 +34,7 @@ static const SondeTableKind ids
         .used_at = offsetof (IdSlot, id),
         .n_first_slots = 8, /* there may be very many processes, with one each */
         .max_eighths = 6,
-        .allocate = g_malloc0_n,
+        .allocate = sonde_large_table_allocate,
         .hash = hash_slot,
         .has_key = has_key };
 
@@ -43,6 +44,18 @@ sonde_id_map_new (void)
   SondeIdMap *self = g_new0 (SondeIdMap, 1);
 
   self->table.seed = sonde_hash_seed ();
+  return self;
+}
+
+SondeIdMap *
+sonde_id_map_new_sized (guint32 n)
+{
+  SondeIdMap *self = sonde_id_map_new ();
+  gsize n_slots = ids.n_first_slots;
+
+  while (n_slots / 8 * ids.max_eighths < n)
+    n_slots *= 2;
+  sonde_table_resize (&ids, &self->table, n_slots); /* allocation does not fail */
   return self;
 }
 
@@ -91,6 +104,12 @@ sonde_id_map_set (SondeIdMap *self, guint64 key, guint32 id)
     slot->id = id;
   else
     sonde_table_add (&ids, &self->table, &(IdSlot){ .key = key, .id = id, .used = 1 });
+}
+
+void
+sonde_id_map_add (SondeIdMap *self, guint64 key, guint32 id)
+{
+  sonde_table_add (&ids, &self->table, &(IdSlot){ .key = key, .id = id, .used = 1 });
 }
 
 guint32

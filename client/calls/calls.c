@@ -4,12 +4,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/base/chance.h"
 #include "client/base/text.h"
 #include "client/model/heap-log-reader.h"
 #include "protocol/calls.h"
 
-#define MAX_SHOWN_DEPTH 64u   /* functions of a path in a line */
-#define DEVIATIONS      2.576 /* of a normal distribution, on both sides: 99 % */
+#define MAX_SHOWN_DEPTH 64u  /* functions of a path in a line */
+#define CONFIDENCE      0.99 /* of an estimate by itself */
 
 /* The functions that no location has, behind those of the resolver. */
 enum
@@ -621,7 +622,8 @@ sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate 
 
   if (row->buckets == NULL || row->sum.n_timed <= 0)
     return FALSE;
-  distance = DEVIATIONS * sqrt (part * (1 - part) / row->sum.n_timed);
+  distance = sonde_chance_normal (1 - (1 - CONFIDENCE) / 2)
+             * sqrt (part * (1 - part) / row->sum.n_timed);
   estimate->ns = sonde_calls_quantile (row, part);
   estimate->low_ns
       = part > distance ? sonde_calls_quantile (row, part - distance) : row->sum.min_ns;

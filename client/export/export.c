@@ -350,6 +350,15 @@ new_heap_source (const char *path,
   sonde_progress_begin (progress, "Looking up names", 0);
   sonde_heap_finish (self->heap, symbols);
   self->has_sums = sonde_heap_has_sums (self->heap);
+  if (sonde_heap_cannot_be_cut (self->heap))
+    {
+      g_autofree char *shown = sonde_text_escape (path, -1);
+
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
+                   "%s has sums of its heap, which tell no times and no threads of allocations",
+                   shown);
+      return NULL;
+    }
   self->model = self->heap->model;
   self->resolver = self->heap->resolver;
   self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);

@@ -6,6 +6,8 @@
 #include "client/report/report-text.h"
 #include "client/base/text.h"
 
+#define MAX_TOLD 8u /* patterns that suppressed something */
+
 char *
 sonde_heap_dup_time (gint64 time_ns)
 {
@@ -39,6 +41,31 @@ append_row (GString *out, const char *label, const SondeHeapAmount *amount, cons
   sonde_heap_append_amount (line, amount);
   g_string_append (line, more);
   sonde_text_append_labelled (out, label, line->str);
+}
+
+/* "Of these  72,704 bytes (71.0 KiB) in 1 block suppressed: leak:pool" */
+void
+sonde_heap_append_suppressed (GString *out, const SondeHeap *heap)
+{
+  guint n_rules = heap->by_rule != NULL ? sonde_suppressions_n_rules (heap->suppressions) : 0;
+  SondeHeapAmount rest = heap->suppressed;
+  guint n_told = 0;
+
+  for (guint i = 0; i < n_rules && n_told < MAX_TOLD; i++)
+    {
+      const SondeHeapAmount *amount = &heap->by_rule[i];
+      g_autofree char *more = NULL;
+
+      if (amount->blocks <= 0)
+        continue;
+      more = g_strdup_printf (" suppressed: %s", sonde_suppressions_rule (heap->suppressions, i));
+      append_row (out, "Of these", amount, more);
+      rest.bytes -= amount->bytes;
+      rest.blocks -= amount->blocks;
+      n_told++;
+    }
+  if (sonde_heap_round (rest.blocks) > 0)
+    append_row (out, "Of these", &rest, " suppressed by others");
 }
 
 /* ": 16.2% of all blocks, freed by their thread before it allocated again" */
@@ -99,6 +126,7 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
   append_row (out, "Allocated", &totals->amounts[SONDE_HEAP_ALLOCATED], "");
   append_row (out, "Freed", &totals->freed, "");
   append_row (out, "Not freed", &totals->amounts[SONDE_HEAP_LEFT], "");
+  sonde_heap_append_suppressed (out, heap);
   append_row (out, "Peak", &totals->amounts[SONDE_HEAP_PEAK], when);
   limit = sonde_heap_dup_time (options->temporary_ns);
   text = g_strdup_printf ("freed within %s", limit);
@@ -148,6 +176,28 @@ add_amount (SondeJson *json, const char *member, const SondeHeapAmount *amount)
 }
 
 static void
+add_suppressed (SondeJson *json, const char *member, const SondeHeap *heap)
+{
+  guint n_rules = heap->by_rule != NULL ? sonde_suppressions_n_rules (heap->suppressions) : 0;
+
+  sonde_json_begin_object (json, member);
+  add_number (json, "bytes", sonde_heap_round (heap->suppressed.bytes));
+  add_number (json, "blocks", sonde_heap_round (heap->suppressed.blocks));
+  sonde_json_begin_array (json, "by");
+  for (guint i = 0; i < n_rules; i++)
+    if (heap->by_rule[i].blocks > 0)
+      {
+        sonde_json_begin_object (json, NULL);
+        sonde_json_add_text (json, "rule", sonde_suppressions_rule (heap->suppressions, i));
+        add_number (json, "bytes", sonde_heap_round (heap->by_rule[i].bytes));
+        add_number (json, "blocks", sonde_heap_round (heap->by_rule[i].blocks));
+        sonde_json_end_object (json);
+      }
+  sonde_json_end_array (json);
+  sonde_json_end_object (json);
+}
+
+static void
 add_profile (SondeJson *json, const SondeProfile *profile, gboolean as_rows, double percent_limit)
 {
   sonde_json_add_text (json, "unit",
@@ -178,6 +228,7 @@ sonde_heap_dup_json (const SondeHeap *heap,
   add_amount (&json, "allocated", &totals->amounts[SONDE_HEAP_ALLOCATED]);
   add_amount (&json, "freed", &totals->freed);
   add_amount (&json, "left", &totals->amounts[SONDE_HEAP_LEFT]);
+  add_suppressed (&json, "suppressed", heap);
   add_amount (&json, "peak", &totals->amounts[SONDE_HEAP_PEAK]);
   add_number (&json, "peak-ns", (guint64) sonde_heap_since_start (heap, totals->peak_ns));
   add_amount (&json, "temporary", &totals->amounts[SONDE_HEAP_TEMPORARY]);
@@ -232,6 +283,11 @@ sonde_heap_dup_diff_json (const SondeHeapDiff *diff, gboolean as_rows, double pe
   add_number (&json, "version", SONDE_HEAP_JSON_VERSION);
   add_amount (&json, "before", diff->before);
   add_amount (&json, "after", diff->after);
+  if (diff->suppressed[0] != NULL)
+    {
+      add_suppressed (&json, "suppressed-before", diff->suppressed[0]);
+      add_suppressed (&json, "suppressed-after", diff->suppressed[1]);
+    }
   add_change (&json, "grown", diff->grown, as_rows, percent_limit);
   add_change (&json, "shrunk", diff->shrunk, as_rows, percent_limit);
   sonde_json_end_object (&json);

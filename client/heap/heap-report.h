@@ -29,6 +29,7 @@ typedef struct
   const SondeHeapAmount *after;
   const SondeProfile *grown;
   const SondeProfile *shrunk;
+  const SondeHeap *suppressed[2]; /* whose suppressed blocks are told; NULL: not */
 } SondeHeapDiff;
 
 GString *
@@ -40,6 +41,9 @@ sonde_heap_append_header (GString *out, const SondeHeap *heap, const SondeHeapOp
 
 /* "47,395,000 bytes (45.2 MiB) in 12,345 blocks" */
 void sonde_heap_append_amount (GString *out, const SondeHeapAmount *amount);
+
+/* What was suppressed of what was never freed, by which rule: lines, or nothing. */
+void sonde_heap_append_suppressed (GString *out, const SondeHeap *heap);
 
 /* "1.5 us", "10.0 ms", "2.50 s" */
 char *sonde_heap_dup_time (gint64 time_ns);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
+#include "client/base/large-table.h"
 
 typedef struct
 {
@@ -41,7 +42,7 @@ static const SondeTableKind blocks = { .slot_bytes = sizeof (LiveBlock),
                                        .used_at = offsetof (LiveBlock, size_bytes),
                                        .n_first_slots = 8,
                                        .max_eighths = 6,
-                                       .allocate = g_malloc0_n,
+                                       .allocate = sonde_large_table_allocate,
                                        .hash = hash_block,
                                        .has_key = has_address };
 
@@ -189,6 +190,7 @@ typedef struct
   SondeHeapAmount live;
   guint32 peak; /* the peak that amounts[SONDE_HEAP_PEAK] is of */
   gboolean counts;
+  gboolean is_cut; /* does not count, though its process does */
 } Stack;
 
 #define STACK(self, i)  (&g_array_index ((self)->stacks, Stack, (i)))
@@ -265,6 +267,15 @@ sonde_heap_tracker_add_stack (SondeHeapTracker *self, gboolean counts)
 
   g_array_append_val (self->stacks, stack);
   return self->stacks->len - 1;
+}
+
+guint32
+sonde_heap_tracker_add_cut_stack (SondeHeapTracker *self)
+{
+  guint32 number = sonde_heap_tracker_add_stack (self, FALSE);
+
+  STACK (self, number)->is_cut = TRUE;
+  return number;
 }
 
 static void
@@ -415,7 +426,7 @@ take_allocation (SondeHeapTracker *self, const SondeHeapEvent *event)
                       .stack = event->stack,
                       .thread = event->thread };
 
-  heap->counts = STACK (self, event->stack)->counts;
+  heap->counts = STACK (self, event->stack)->counts || STACK (self, event->stack)->is_cut;
   thread->newest = event->address;
   /* The budget has no room for one more live block. */
   if (self->options.budget != NULL && find_block (heap->live, event->address) == NULL
@@ -513,7 +524,7 @@ end_heap (SondeHeapTracker *self, gint32 pid, gint64 time_ns)
           end_block (self, block, time_ns);
           count (self, STACK (self, block->stack), SONDE_HEAP_LEFT, &amount);
         }
-      else if (heap->counts)
+      else if (heap->counts && !STACK (self, block->stack)->is_cut)
         add (&self->totals.inherited, &amount);
     }
   self->n_inherited -= heap->n_inherited;

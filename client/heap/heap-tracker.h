@@ -162,6 +162,9 @@ guint32 sonde_heap_tracker_ensure_thread (SondeHeapTracker *self, gint32 pid, gi
 /* The number of one more stack: 0, 1, ... @counts: whether its blocks are part of the sums. */
 guint32 sonde_heap_tracker_add_stack (SondeHeapTracker *self, gboolean counts);
 
+/* One whose blocks are no part of the sums, though their process is. */
+guint32 sonde_heap_tracker_add_cut_stack (SondeHeapTracker *self);
+
 /* Fetches from memory what an event of that block will look at, a few events before it is told. */
 void sonde_heap_tracker_foresee (const SondeHeapTracker *self, gint32 pid, guint64 address);
 

@@ -10,6 +10,7 @@
 #include "protocol/frame.h"
 
 #define MAX_SUM              9.0e18 /* fits a guint64 with room for another */
+#define LEAST_BLOCKS         0.5    /* sums of estimates may leave a trace behind */
 
 #define ORDER_CAPACITY_BYTES (2 * SONDE_HEAP_WINDOW_BYTES)
 #define FORESEEN             8           /* frames: as long as memory takes to answer */
@@ -32,6 +33,15 @@ matches (const SondeHeap *self, guint process)
   return sonde_sample_filter_matches (&self->filter, self->model,
                                       sonde_capture_model_process (self->model, process),
                                       SONDE_TID_ALL);
+}
+
+static gboolean
+is_wanted (const SondeHeap *self, const SondeModelAllocation *allocation)
+{
+  return allocation->time_ns >= self->from_ns && allocation->time_ns < self->to_ns
+         && sonde_sample_filter_matches (
+             &self->filter, self->model,
+             sonde_capture_model_process (self->model, allocation->process), allocation->tid);
 }
 
 /* The node of paths where a stack of @process ends. */
@@ -102,6 +112,20 @@ ensure_stack (SondeHeap *self, const SondeModelAllocation *allocation)
   return g_array_index (self->known, guint32, allocation->stack);
 }
 
+/* The stack of allocations of a process that counts, but for these. */
+static guint32
+ensure_cut_stack (SondeHeap *self)
+{
+  const guint32 nowhere = 0;
+
+  if (self->cut == 0)
+    {
+      self->cut = sonde_heap_tracker_add_cut_stack (self->tracker) + 1;
+      g_array_append_val (self->ends, nowhere);
+    }
+  return self->cut - 1;
+}
+
 static void
 take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
 {
@@ -125,6 +149,9 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
     event.stack = ensure_stack (self, allocation);
   else
     event.stack = matches (self, allocation->process);
+  if (self->is_cut && allocation->size_bytes > 0 && matches (self, allocation->process)
+      && !is_wanted (self, allocation))
+    event.stack = ensure_cut_stack (self);
   sonde_heap_tracker_take (self->tracker, &event);
 }
 
@@ -462,8 +489,12 @@ sonde_heap_new (const SondeHeapOptions *options, gint64 start_ns)
   for (guint i = 0; i < SONDE_HEAP_N_MOMENTS; i++)
     tracker_options.moments_ns[i] = moment_on_clock (options->moments_ns[i], start_ns);
   self->filter = options->filter;
+  sonde_sample_filter_range (&self->filter, start_ns, &self->from_ns, &self->to_ns);
+  self->is_cut = self->from_ns > G_MININT64 || self->to_ns < G_MAXINT64 || self->filter.tid >= 0
+                 || self->filter.thread != NULL;
   self->by = options->by;
   self->folding = options->folding;
+  self->suppressions = options->suppressions;
   self->start_ns = start_ns;
   self->model = sonde_capture_model_new (&funcs, self);
   self->log = sonde_heap_log_reader_new (take_logged, self);
@@ -506,6 +537,8 @@ sonde_heap_free (SondeHeap *self)
   g_array_unref (self->ends);
   g_array_unref (self->known);
   g_array_unref (self->path);
+  g_clear_pointer (&self->suppressed_by, g_array_unref);
+  g_free (self->by_rule);
   sonde_symbol_resolver_free (self->resolver);
   g_free (self);
 }
@@ -565,12 +598,77 @@ sonde_heap_settle (SondeHeap *self)
   sonde_capture_model_settle (self->model);
 }
 
+/* Fills @path with functions, leaf first, then turns it. Returns: the number of the process */
+static guint
+trace_path (const SondeHeap *self, guint32 end, GArray *path)
+{
+  guint process = 0;
+
+  g_array_set_size (path, 0);
+  for (guint32 node = end; node != 0;)
+    {
+      const SondeCallNode *at = sonde_call_tree_node (self->paths, node);
+      const guint32 *functions;
+      guint32 n;
+
+      if (at->parent == 0)
+        process = at->id;
+      else
+        for (functions = sonde_symbol_resolver_get (self->resolver, at->id, &n); n > 0; n--)
+          g_array_append_val (path, functions[n - 1]);
+      node = at->parent;
+    }
+  for (guint i = 0, j = path->len; i + 1 < j; i++)
+    {
+      guint32 swapped = g_array_index (path, guint32, i);
+
+      g_array_index (path, guint32, i) = g_array_index (path, guint32, --j);
+      g_array_index (path, guint32, j) = swapped;
+    }
+  return process;
+}
+
+/* Sums of what was never freed, by the rule that its stack is suppressed by. */
+static void
+suppress (SondeHeap *self)
+{
+  g_autoptr (GArray) path = g_array_new (FALSE, FALSE, sizeof (guint32));
+  g_auto (SondeSuppressor) suppressor = { 0 };
+
+  if (self->suppressions == NULL || sonde_suppressions_n_rules (self->suppressions) == 0)
+    return;
+  sonde_suppressor_init (&suppressor, self->suppressions,
+                         sonde_symbol_resolver_n_functions (self->resolver));
+  self->suppressed_by = g_array_sized_new (FALSE, TRUE, sizeof (guint32), self->ends->len);
+  g_array_set_size (self->suppressed_by, self->ends->len);
+  self->by_rule = g_new0 (SondeHeapAmount, sonde_suppressions_n_rules (self->suppressions));
+  for (guint32 i = 0; i < self->ends->len; i++)
+    {
+      const SondeHeapAmount *left = sonde_heap_tracker_amount (self->tracker, i, SONDE_HEAP_LEFT);
+      guint rule;
+
+      if (left->blocks <= LEAST_BLOCKS)
+        continue;
+      trace_path (self, g_array_index (self->ends, guint32, i), path);
+      rule = sonde_suppressor_find (&suppressor, self->resolver,
+                                    (const guint32 *) (void *) path->data, path->len);
+      g_array_index (self->suppressed_by, guint32, i) = rule;
+      if (rule == 0)
+        continue;
+      self->by_rule[rule - 1].bytes += left->bytes;
+      self->by_rule[rule - 1].blocks += left->blocks;
+      self->suppressed.bytes += left->bytes;
+      self->suppressed.blocks += left->blocks;
+    }
+}
+
 void
 sonde_heap_finish (SondeHeap *self, const SondeSymbolOptions *options)
 {
   sonde_heap_settle (self);
   self->resolver = sonde_symbol_resolver_new (self->model, options);
   sonde_symbol_resolver_find_all (self->resolver);
+  suppress (self);
 }
 
 gint64
@@ -624,42 +722,18 @@ sonde_heap_has_sums (const SondeHeap *self)
   return sonde_heap_sums_reader_counts (self->sums)->log.n_segments > 0;
 }
 
+gboolean
+sonde_heap_cannot_be_cut (const SondeHeap *self)
+{
+  return self->is_cut && sonde_heap_has_sums (self);
+}
+
 /* --- profiles --- */
 
 guint64
 sonde_heap_round (double value)
 {
   return value > 0 ? (guint64) round (MIN (value, MAX_SUM)) : 0;
-}
-
-/* Fills @path with functions, leaf first, then turns it. Returns: the number of the process */
-static guint
-trace_path (const SondeHeap *self, guint32 end, GArray *path)
-{
-  guint process = 0;
-
-  g_array_set_size (path, 0);
-  for (guint32 node = end; node != 0;)
-    {
-      const SondeCallNode *at = sonde_call_tree_node (self->paths, node);
-      const guint32 *functions;
-      guint32 n;
-
-      if (at->parent == 0)
-        process = at->id;
-      else
-        for (functions = sonde_symbol_resolver_get (self->resolver, at->id, &n); n > 0; n--)
-          g_array_append_val (path, functions[n - 1]);
-      node = at->parent;
-    }
-  for (guint i = 0, j = path->len; i + 1 < j; i++)
-    {
-      guint32 swapped = g_array_index (path, guint32, i);
-
-      g_array_index (path, guint32, i) = g_array_index (path, guint32, --j);
-      g_array_index (path, guint32, j) = swapped;
-    }
-  return process;
 }
 
 /* The trees of one process: the same nodes in both, for the same paths make them. */
@@ -716,7 +790,9 @@ sonde_heap_dup_profile (const SondeHeap *self, SondeHeapMetric metric, SondeUnit
     {
       const SondeHeapAmount *amount = sonde_heap_tracker_amount (self->tracker, i, metric);
 
-      if (amount->blocks > 0.5) /* sums of estimates may leave a trace behind */
+      if (amount->blocks > LEAST_BLOCKS
+          && (metric != SONDE_HEAP_LEFT || self->suppressed_by == NULL
+              || g_array_index (self->suppressed_by, guint32, i) == 0))
         add_stack (self, trees, i, amount, unit, path);
     }
   for (guint i = 0; i < n_processes; i++)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/heap/heap-tracker.h"
+#include "client/heap/suppressions.h"
 #include "client/model/heap-sums-reader.h"
 #include "client/report/profile.h"
 #include "client/report/report.h"
@@ -30,7 +31,11 @@ typedef struct
 /* Open to be read. */
 typedef struct
 {
-  SondeSampleFilter filter; /* of which only processes count; texts are the caller's */
+  SondeSampleFilter filter; /* texts are the caller's */
+  gboolean is_cut;          /* it chooses allocations by time or thread, too */
+  gint64 from_ns;           /* CLOCK_MONOTONIC */
+  gint64 to_ns;
+  guint32 cut; /* the stack of all that are not wanted then, + 1; 0: there was none */
   SondeBy by;
   SondeFolding folding;
   gint64 start_ns;
@@ -53,17 +58,24 @@ typedef struct
   GArray *known;        /* guint32: number of a stack, by its number in the model */
   GArray *path;         /* guint32: of the allocation at hand */
   SondeSymbolResolver *resolver; /* after the end */
+
+  const SondeSuppressions *suppressions; /* NULL: none */
+  GArray *suppressed_by;                 /* guint32: by stack its rule + 1, or 0; NULL: none is */
+  SondeHeapAmount *by_rule; /* what was never freed, of suppressed stacks; and of all */
+  SondeHeapAmount suppressed;
 } SondeHeap;
 
 typedef struct
 {
-  SondeSampleFilter filter; /* which processes count; its texts are kept by the caller */
+  SondeSampleFilter filter; /* which allocations count, whenever and by whoever they are freed; its
+                               texts are kept by the caller */
   SondeBy by;               /* what sonde_heap_dup_profile() makes one of them, */
   SondeFolding folding;     /* and leaves out */
   gint64 temporary_ns;      /* as in SondeHeapTrackerOptions */
   gint64 moments_ns[SONDE_HEAP_N_MOMENTS]; /* since the start; ascending; G_MAXINT64: not wanted */
   SondeHeapBlockFunc block;                /* as in SondeHeapTrackerOptions */
   gpointer user_data;
+  const SondeSuppressions *suppressions; /* (nullable): of what was never freed; the caller's */
 } SondeHeapOptions;
 
 #define SONDE_HEAP_OPTIONS_INIT                                                                    \
@@ -101,8 +113,13 @@ guint64 sonde_heap_n_events (const SondeHeap *self);
 guint64 sonde_heap_n_unreadable (const SondeHeap *self);
 /* Whether it has sums in place of events: what is temporary is then what its thread freed before it
  * allocated again, whatever @temporary_ns; moments are those of the last sums before them; the peak
- * and the series are those of all processes, whatever the filter; and no block is told of. */
+ * and the series are those of all processes, whatever the filter; and no block is told of. Times
+ * and threads of allocations are not known: it must not be asked for these. */
 gboolean sonde_heap_has_sums (const SondeHeap *self);
+
+/* Whether allocations were to be chosen by time or thread, of sums that tell neither: nothing of it
+ * is right then. */
+gboolean sonde_heap_cannot_be_cut (const SondeHeap *self);
 
 /* @time_ns: CLOCK_MONOTONIC */
 gint64 sonde_heap_since_start (const SondeHeap *self, gint64 time_ns);
@@ -117,6 +134,8 @@ guint64 sonde_heap_round (double value);
  * sonde_heap_dup_profile:
  * @metric: which amounts
  * @unit: what shares and order are of: SONDE_UNIT_BYTES or _BLOCKS; the other stands beside it
+ *
+ * Of what was never freed suppressed stacks are left out.
  *
  * Returns: (transfer full): to be freed before the heap, whose functions it shares
  */

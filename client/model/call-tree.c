@@ -29,6 +29,18 @@ sonde_call_tree_new (SondeBudget *budget)
   return self;
 }
 
+SondeCallTree *
+sonde_call_tree_new_like (const SondeCallTree *other)
+{
+  SondeCallTree *self = sonde_call_tree_new (NULL);
+
+  g_array_set_size (self->nodes, other->nodes->len);
+  g_array_set_size (self->nodes, 1);
+  if (other->children != NULL)
+    self->children = sonde_id_map_new_sized (sonde_id_map_size (other->children));
+  return self;
+}
+
 void
 sonde_call_tree_free (SondeCallTree *self)
 {
@@ -42,7 +54,7 @@ sonde_call_tree_free (SondeCallTree *self)
 
 /* The oldest child stays the first one, and is mostly the one that is wanted. */
 static guint32
-add_child (SondeCallTree *self, guint32 parent, guint32 id)
+append_child (SondeCallTree *self, guint32 parent, guint32 id)
 {
   guint32 node = self->nodes->len;
   guint32 first = NODE (self, parent)->first_child;
@@ -83,14 +95,19 @@ sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id)
 {
   guint32 node = find_child (self, parent, id);
 
-  if (node != 0)
-    return node;
-  node = add_child (self, parent, id);
+  return node != 0 ? node : sonde_call_tree_add_child (self, parent, id);
+}
+
+guint32
+sonde_call_tree_add_child (SondeCallTree *self, guint32 parent, guint32 id)
+{
+  guint32 node = append_child (self, parent, id);
+
   if (NODE (self, parent)->first_child == node)
     return node;
   if (self->children == NULL) /* a capture may have very many trees of one path */
     self->children = sonde_id_map_new ();
-  sonde_id_map_set (self->children, key_of (parent, id), node);
+  sonde_id_map_add (self->children, key_of (parent, id), node);
   return node;
 }
 
@@ -200,7 +217,7 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
 SondeCallTree *
 sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
 {
-  SondeCallTree *mapped = sonde_call_tree_new (NULL);
+  SondeCallTree *mapped = sonde_call_tree_new_like (self);
 
   sonde_call_tree_add_tree (mapped, self, new_ids);
   return mapped;

@@ -30,6 +30,8 @@ typedef struct
 /* @budget: (nullable): of which SONDE_LIMIT_NODES is taken by sonde_call_tree_add(); kept by the
  * caller as long as the tree */
 SondeCallTree *sonde_call_tree_new (SondeBudget *budget);
+/* With room for as much as @other has, so that it need not grow; without a budget. */
+SondeCallTree *sonde_call_tree_new_like (const SondeCallTree *other);
 void sonde_call_tree_free (SondeCallTree *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeCallTree, sonde_call_tree_free)
 
@@ -47,6 +49,9 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
 
 /* The child of @parent with @id, which is added without weight if there is none. */
 guint32 sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint32 id);
+
+/* The same of one that there is not, without a look. */
+guint32 sonde_call_tree_add_child (SondeCallTree *self, guint32 parent, guint32 id);
 
 /* @weights: by node: what ends there, in the place of what did; totals follow. */
 void sonde_call_tree_set_weights (SondeCallTree *self, const guint64 *weights);

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "client/base/text.h"
+#include "client/base/unit-name.h"
 
 #define ALL          "[all processes]"
 #define NO_UNIT      "[no unit]"
 #define NO_CONTAINER "[no container]"
-#define ID_DIGITS    12 /* of a container's 64, as podman and docker show it */
 
 const char *const sonde_by_words[] = {
   [SONDE_BY_NONE] = "none",       [SONDE_BY_CONTAINER] = "container",
@@ -104,63 +104,4 @@ const char *
 sonde_grouping_name (const SondeGrouping *self, guint group)
 {
   return g_ptr_array_index (self->names, group);
-}
-
-/* --- what a control group's path says --- */
-
-static gboolean
-is_unit (const char *name)
-{
-  return g_str_has_suffix (name, ".service") || g_str_has_suffix (name, ".scope")
-         || g_str_has_suffix (name, ".slice") || g_str_has_suffix (name, ".socket")
-         || g_str_has_suffix (name, ".mount") || g_str_has_suffix (name, ".swap");
-}
-
-/* The innermost one that is no slice, for units have control groups of their own below them; but of
- * a user's processes their own manager's units, not user@1000.service. */
-char *
-sonde_cgroup_dup_unit (const char *path)
-{
-  g_auto (GStrv) parts = g_strsplit (path, "/", 64);
-  const char *slice = NULL;
-
-  for (guint i = g_strv_length (parts); i > 0; i--)
-    if (is_unit (parts[i - 1]))
-      {
-        if (!g_str_has_suffix (parts[i - 1], ".slice"))
-          return g_strdup (parts[i - 1]);
-        if (slice == NULL)
-          slice = parts[i - 1];
-      }
-  return g_strdup (slice);
-}
-
-static gboolean
-is_id (const char *text, gsize n)
-{
-  return n == 64 && strspn (text, "0123456789abcdef") >= 64;
-}
-
-/* Of "libpod-ID.scope", "docker-ID.scope", "cri-containerd-ID.scope", "/docker/ID" the id's first
- * digits, as their programs show them; of "machine-NAME.scope" and "lxc.payload.NAME" the name. */
-char *
-sonde_cgroup_dup_container (const char *path)
-{
-  g_auto (GStrv) parts = g_strsplit (path, "/", 64);
-
-  for (guint i = g_strv_length (parts); i > 0; i--)
-    {
-      const char *part = parts[i - 1];
-      gsize n = strlen (part) - (g_str_has_suffix (part, ".scope") ? strlen (".scope") : 0);
-      const char *dash = g_strrstr_len (part, (gssize) n, "-");
-      const char *id = dash != NULL ? dash + 1 : part;
-
-      if (is_id (id, n - (gsize) (id - part)))
-        return g_strndup (id, ID_DIGITS);
-      if (g_str_has_prefix (part, "machine-") && g_str_has_suffix (part, ".scope"))
-        return g_strndup (part + strlen ("machine-"), n - strlen ("machine-"));
-      if (g_str_has_prefix (part, "lxc.payload."))
-        return g_strdup (part + strlen ("lxc.payload."));
-    }
-  return NULL;
 }

@@ -41,8 +41,3 @@ guint sonde_grouping_find (SondeGrouping *self, const SondeModelProcess *process
 
 /* What group @group is called if it has several processes; of foreign origin. */
 const char *sonde_grouping_name (const SondeGrouping *self, guint group);
-
-/* What the last parts of the control group @path say: the innermost service, scope or slice; the
- * container that runs there. (transfer full): NULL: nothing; of foreign origin */
-char *sonde_cgroup_dup_unit (const char *path);
-char *sonde_cgroup_dup_container (const char *path);

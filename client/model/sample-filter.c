@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/model/sample-filter.h"
 
-#include <string.h>
-
 #include "client/base/cli.h"
-#include "client/model/grouping.h"
+#include "client/base/unit-name.h"
 
 void
 sonde_sample_filter_clear (SondeSampleFilter *self)
@@ -46,28 +44,13 @@ sonde_sample_filter_range (const SondeSampleFilter *self,
   *to_ns = isfinite (self->to_s) ? add_seconds (start_ns, self->to_s) : G_MAXINT64;
 }
 
-/* "cron" is "cron.service", as for systemctl. */
 static gboolean
 is_in_unit (const char *wanted, const char *cgroup)
 {
   g_autofree char *unit = sonde_cgroup_dup_unit (cgroup);
-  gsize n = strlen (wanted);
+  g_autofree char *name = sonde_unit_name_complete (wanted);
 
-  return unit != NULL
-         && (g_str_equal (unit, wanted)
-             || (strncmp (unit, wanted, n) == 0 && g_str_equal (unit + n, ".service")));
-}
-
-/* By name, or the first digits of an id. */
-static gboolean
-is_in_container (const char *wanted, const char *cgroup)
-{
-  g_autofree char *container = sonde_cgroup_dup_container (cgroup);
-
-  return container != NULL
-         && (g_str_equal (container, wanted)
-             || (*wanted != '\0' && strspn (wanted, "0123456789abcdef") == strlen (wanted)
-                 && (g_str_has_prefix (container, wanted) || strstr (cgroup, wanted) != NULL)));
+  return unit != NULL && g_str_equal (unit, name);
 }
 
 static gboolean
@@ -79,7 +62,7 @@ is_placed (const SondeSampleFilter *self, const SondeCaptureModel *model, gint32
     return TRUE;
   cgroup = sonde_capture_model_cgroup (model, pid);
   return cgroup != NULL && (self->unit == NULL || is_in_unit (self->unit, cgroup))
-         && (self->container == NULL || is_in_container (self->container, cgroup));
+         && (self->container == NULL || sonde_cgroup_is_container (cgroup, self->container));
 }
 
 gboolean

@@ -30,7 +30,8 @@ void sonde_sample_filter_clear (SondeSampleFilter *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeSampleFilter, sonde_sample_filter_clear)
 
 /* Rows of tables of options that fill @filter, a pointer: of processes, of what is within them, and
- * of time. @unit_option: "in-unit" where --unit says what is counted, else "unit". */
+ * of time. @what: "samples". @unit_option: "in-unit" where --unit says what is counted, else
+ * "unit". */
 #define SONDE_SAMPLE_FILTER_PROCESSES(filter, unit_option)                                          \
   { "pid", 'p', 0, G_OPTION_ARG_INT64, &(filter)->pid, "Only this process", "PID" },                \
       { "comm", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->comm, "", "NAME" },      \
@@ -43,17 +44,17 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SondeSampleFilter, sonde_sample_filter_clear)
   {                                                                                                \
     "thread", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &(filter)->thread, "", "NAME"          \
   }
-#define SONDE_SAMPLE_FILTER_TIME(filter)                                                           \
+#define SONDE_SAMPLE_FILTER_TIME(filter, what)                                                     \
   {                                                                                                \
-    "from", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->from_s, "Only samples from then on", "SECONDS"   \
+    "from", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->from_s, "Only " what " from then on", "SECONDS"  \
   },                                                                                               \
   {                                                                                                \
-    "to", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->to_s, "Only samples before", "SECONDS"             \
+    "to", 0, 0, G_OPTION_ARG_DOUBLE, &(filter)->to_s, "Only " what " before", "SECONDS"            \
   }
 /* All of them. */
 #define SONDE_SAMPLE_FILTER_OPTIONS(filter, unit_option)                                           \
   SONDE_SAMPLE_FILTER_PROCESSES (filter, unit_option), SONDE_SAMPLE_FILTER_THREADS (filter),       \
-      SONDE_SAMPLE_FILTER_TIME (filter)
+      SONDE_SAMPLE_FILTER_TIME (filter, "samples")
 /* What --help says of those that it does not list. */
 #define SONDE_SAMPLE_FILTER_HELP                                                                   \
   "Samples are chosen by --tid, --comm, --thread, -u UNIT and --container, too."

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/table.h"
+#include "client/base/large-table.h"
 #include "client/base/limits.h"
 #include "protocol/frame.h"
 
@@ -216,7 +217,7 @@ static const SondeTableKind numbers = { .slot_bytes = sizeof (StackSlot),
                                         .used_at = 0,
                                         .n_first_slots = 1024,
                                         .max_eighths = 4,
-                                        .allocate = g_malloc0_n,
+                                        .allocate = sonde_large_table_allocate,
                                         .hash = hash_slot,
                                         .has_key = has_stack };
 

@@ -223,6 +223,50 @@ weigh (SondeFolder *self, const SondeCallTree *from, const guint32 *ends, SondeC
   sonde_call_tree_set_weights (to, weights);
 }
 
+/* Whether functions that call themselves are all that there is to fold. */
+static gboolean
+is_plain (const SondeFolder *self, const SondeCallTree *tree)
+{
+  gboolean is_bare = TRUE;
+
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree) && is_bare; i++)
+    {
+      guint8 kind = self->kinds[sonde_call_tree_node (tree, i)->id];
+
+      is_bare = kind != SONDE_FOLD_SCRIPT && kind != SONDE_FOLD_INTERNAL;
+    }
+  return self->folding.recursion == SONDE_RECURSION_DIRECT
+         && (is_bare || self->folding.shows_internals);
+}
+
+/* As sonde_folder_step() would; but what a node calls may be there already only if another one has
+ * become it, and else needs no look. */
+static void
+fold_direct (SondeFolder *self, const SondeCallTree *tree, SondeFoldPlace *places)
+{
+  guint32 n_nodes = sonde_call_tree_n_nodes (tree);
+  g_autofree guint8 *is_shared = g_new0 (guint8, n_nodes); /* by node of the new tree */
+
+  for (guint32 i = 1; i < n_nodes; i++)
+    {
+      const SondeCallNode *node = sonde_call_tree_node (tree, i);
+      SondeFoldPlace at = places[node->parent];
+      guint32 n_before = sonde_call_tree_n_nodes (self->tree);
+
+      if (node->parent != 0 && node->id != SONDE_CALL_TRUNCATED
+          && sonde_call_tree_node (tree, node->parent)->id == node->id)
+        note_depth (self, at.all, ++at.run + 1);
+      else
+        {
+          at.run = 0;
+          at.all = is_shared[at.all] ? sonde_call_tree_ensure_child (self->tree, at.all, node->id)
+                                     : sonde_call_tree_add_child (self->tree, at.all, node->id);
+        }
+      is_shared[at.all] = sonde_call_tree_n_nodes (self->tree) == n_before;
+      places[i] = at;
+    }
+}
+
 static void
 fold_process (SondeFolder *self, SondeProfileProcess *process)
 {
@@ -232,14 +276,18 @@ fold_process (SondeFolder *self, SondeProfileProcess *process)
   g_autofree SondeFoldPlace *places = g_new0 (SondeFoldPlace, n_nodes);
   g_autofree guint32 *ends = g_new0 (guint32, n_nodes);
 
-  self->tree = sonde_call_tree_new (NULL);
-  for (guint32 i = 1; i < n_nodes; i++)
-    {
-      const SondeCallNode *node = sonde_call_tree_node (old, i);
+  self->tree = sonde_call_tree_new_like (old);
+  if (is_plain (self, old))
+    fold_direct (self, old, places);
+  else
+    for (guint32 i = 1; i < n_nodes; i++)
+      {
+        const SondeCallNode *node = sonde_call_tree_node (old, i);
 
-      places[i] = sonde_folder_step (self, places[node->parent], node->id);
-      ends[i] = self->folding.folds_wrappers ? skip_wrappers (self, places[i].all) : places[i].all;
-    }
+        places[i] = sonde_folder_step (self, places[node->parent], node->id);
+      }
+  for (guint32 i = 1; i < n_nodes; i++)
+    ends[i] = self->folding.folds_wrappers ? skip_wrappers (self, places[i].all) : places[i].all;
   if (old_beside != NULL)
     process->beside = sonde_call_tree_remap (self->tree, NULL);
   weigh (self, old, ends, self->tree);

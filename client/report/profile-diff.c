@@ -3,12 +3,15 @@
 
 #include <math.h>
 
+#include "client/base/chance.h"
 #include "client/report/profile-sums.h"
 #include "client/base/text.h"
 #include "client/names/short-name.h"
 #include "client/report/profile.h"
 
-#define SHARES_WIDTH 25 /* columns of a row before its text */
+#define SHARES_WIDTH   25 /* columns of a row before its text */
+#define INTERVAL_WIDTH 20 /* and those more of an interval */
+#define MIN_PER_SLICE  4  /* samples, on average */
 
 /* The functions of both profiles, equal ones once: name, module and source line are the same. */
 typedef struct
@@ -177,8 +180,17 @@ typedef struct
 
 struct SondeProfileDiff
 {
-  FunctionSet set; /* of both profiles */
+  FunctionSet set;              /* of both profiles */
+  guint32 *numbers[N_SIDES];    /* in the set, by function of the profile */
+  guint32 n_functions[N_SIDES]; /* of the profiles */
+  double wholes[N_SIDES];
   Shares *functions_self;
+  guint32 *rows; /* by function, number of its change + 1; 0: it was not judged. NULL: none was */
+  SondeChange *changes;
+  guint n_changes;
+  guint n_slices[N_SIDES];
+  gint64 slice_ns[N_SIDES];
+  gboolean is_known;   /* whether they are told from chance */
   SondeCallTree *tree; /* of both */
   Shares *nodes;       /* by node: share of its total */
 };
@@ -200,6 +212,12 @@ change_of (const Shares *shares)
   return shares->share[AFTER] - shares->share[BEFORE];
 }
 
+static double
+percent_of (const SondeProfileDiff *self, guint side, guint64 weight)
+{
+  return 100 * (double) weight / self->wholes[side];
+}
+
 static void
 share_functions (SondeProfileDiff *self,
                  guint side,
@@ -210,8 +228,7 @@ share_functions (SondeProfileDiff *self,
 
   sonde_profile_sums_init (&sums, profile);
   for (guint32 i = 0; i < sums.n_functions; i++)
-    self->functions_self[numbers[i]].share[side]
-        += sonde_text_percent (sums.self[i], sonde_profile_total (profile));
+    self->functions_self[numbers[i]].share[side] += percent_of (self, side, sums.self[i]);
 }
 
 static void
@@ -222,30 +239,34 @@ add_trees (SondeProfileDiff *self, const SondeProfile *profile, const guint32 *n
 }
 
 SondeProfileDiff *
-sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
+sonde_profile_diff_new (const SondeProfileSide *before, const SondeProfileSide *after)
 {
   SondeProfileDiff *self = g_new0 (SondeProfileDiff, 1);
-  const SondeProfile *profiles[N_SIDES] = { before, after };
-  g_autofree guint32 *old_numbers = NULL;
-  g_autofree guint32 *new_numbers = NULL;
+  const SondeProfileSide *const sides[N_SIDES] = { before, after };
   g_autofree guint64 *old_totals = NULL;
   guint32 n_old;
   guint32 n_nodes;
 
   self->set = function_set_make ();
   self->tree = sonde_call_tree_new (NULL);
-  old_numbers = function_set_add (&self->set, before);
-  new_numbers = function_set_add (&self->set, after);
+  for (guint side = 0; side < N_SIDES; side++)
+    {
+      self->numbers[side] = function_set_add (&self->set, sides[side]->profile);
+      self->n_functions[side] = sonde_profile_n_functions (sides[side]->profile);
+      self->wholes[side] = sides[side]->whole > 0
+                               ? sides[side]->whole
+                               : (double) sonde_profile_total (sides[side]->profile);
+    }
   self->functions_self = g_new0 (Shares, self->set.functions->len);
-  share_functions (self, BEFORE, before, old_numbers);
-  share_functions (self, AFTER, after, new_numbers);
+  for (guint side = 0; side < N_SIDES; side++)
+    share_functions (self, side, sides[side]->profile, self->numbers[side]);
 
-  add_trees (self, before, old_numbers);
+  add_trees (self, before->profile, self->numbers[BEFORE]);
   n_old = sonde_call_tree_n_nodes (self->tree);
   old_totals = g_new (guint64, n_old);
   for (guint32 i = 0; i < n_old; i++)
     old_totals[i] = sonde_call_tree_node (self->tree, i)->total;
-  add_trees (self, after, new_numbers);
+  add_trees (self, after->profile, self->numbers[AFTER]);
   /* A node of the tree weighs what both profiles added; n_old of them had weight before. */
   n_nodes = sonde_call_tree_n_nodes (self->tree);
   self->nodes = g_new0 (Shares, n_nodes);
@@ -254,10 +275,8 @@ sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after)
       guint64 total = sonde_call_tree_node (self->tree, i)->total;
       guint64 old = i < n_old ? old_totals[i] : 0;
 
-      self->nodes[i].share[BEFORE]
-          = sonde_text_percent (old, sonde_profile_total (profiles[BEFORE]));
-      self->nodes[i].share[AFTER]
-          = sonde_text_percent (total - old, sonde_profile_total (profiles[AFTER]));
+      self->nodes[i].share[BEFORE] = percent_of (self, BEFORE, old);
+      self->nodes[i].share[AFTER] = percent_of (self, AFTER, total - old);
     }
   return self;
 }
@@ -269,9 +288,172 @@ sonde_profile_diff_free (SondeProfileDiff *self)
     return;
   function_set_clear (&self->set);
   g_free (self->functions_self);
+  for (guint side = 0; side < N_SIDES; side++)
+    g_free (self->numbers[side]);
+  g_free (self->rows);
+  g_free (self->changes);
   sonde_call_tree_free (self->tree);
   g_free (self->nodes);
   g_free (self);
+}
+
+/* --- chance --- */
+
+static double
+mean_of (const Shares *shares)
+{
+  return (shares->share[BEFORE] + shares->share[AFTER]) / 2;
+}
+
+static int
+compare_means (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const SondeProfileDiff *self = user_data;
+  double left = mean_of (&self->functions_self[*(const guint32 *) a]);
+  double right = mean_of (&self->functions_self[*(const guint32 *) b]);
+
+  return left > right ? -1 : left < right;
+}
+
+/* Gives rows to the functions that may be shown, the heaviest first. */
+static void
+choose_rows (SondeProfileDiff *self, double percent_limit)
+{
+  guint n = self->set.functions->len;
+  g_autofree guint32 *order = g_new (guint32, n);
+
+  self->rows = g_new0 (guint32, n);
+  for (guint32 i = 0; i < n; i++)
+    order[i] = i;
+  g_qsort_with_data (order, (int) n, sizeof *order, compare_means, self);
+  for (guint i = 0; i < n && self->n_changes < SONDE_CHANCE_MAX_ROWS; i++)
+    {
+      double mean = mean_of (&self->functions_self[order[i]]);
+
+      if (!(mean > 0) || mean < percent_limit / 2)
+        break;
+      self->rows[order[i]] = ++self->n_changes;
+    }
+}
+
+static void
+cut (SondeProfileDiff *self, guint side, const SondeProfileTimes *times, SondeSlices *slices)
+{
+  gsize n_slices = MIN (times->n / MIN_PER_SLICE, SONDE_CHANCE_MAX_SLICES);
+  double length_ns = (double) times->to_ns - (double) times->from_ns;
+
+  if (!(length_ns > 0))
+    n_slices = 0;
+  sonde_slices_init (slices, (guint) n_slices, self->n_changes);
+  self->n_slices[side] = slices->n_slices;
+  if (n_slices == 0)
+    return;
+  self->slice_ns[side] = (gint64) (length_ns / (double) n_slices);
+  for (gsize i = 0; i < times->n; i++)
+    {
+      double part = ((double) times->times_ns[i] - (double) times->from_ns) / length_ns;
+      gsize slice = (gsize) CLAMP (part * (double) n_slices, 0, (double) n_slices - 1);
+      guint32 row = times->functions[i] < self->n_functions[side]
+                        ? self->rows[self->numbers[side][times->functions[i]]]
+                        : 0;
+
+      if (row > 0)
+        slices->counts[slice * self->n_changes + row - 1]++;
+      slices->whole[slice]++;
+    }
+  for (gsize i = 0; i < n_slices && times->is_of_time; i++)
+    slices->whole[i] = self->wholes[side] / (double) n_slices;
+}
+
+gboolean
+sonde_profile_diff_judge (SondeProfileDiff *self,
+                          const SondeProfileTimes *before,
+                          const SondeProfileTimes *after,
+                          double percent_limit)
+{
+  g_auto (SondeSlices) old = { 0 };
+  g_auto (SondeSlices) new = { 0 };
+
+  g_assert (self->rows == NULL);
+  choose_rows (self, percent_limit);
+  cut (self, BEFORE, before, &old);
+  cut (self, AFTER, after, &new);
+  self->changes = g_new0 (SondeChange, self->n_changes);
+  self->is_known = self->n_changes > 0
+                   && sonde_chance_compare (&old, &new, self->n_changes, SONDE_CHANCE_CONFIDENCE,
+                                            SONDE_CHANCE_SEED, self->changes);
+  return self->is_known;
+}
+
+/* NULL: not known */
+static const SondeChange *
+judged (const SondeProfileDiff *self, guint32 function)
+{
+  return self->is_known && self->rows[function] > 0 ? &self->changes[self->rows[function] - 1]
+                                                    : NULL;
+}
+
+double
+sonde_profile_diff_seen (const SondeProfileDiff *self, const SondeFunction **heaviest)
+{
+  for (guint32 i = 0; self->is_known && i < self->set.functions->len; i++)
+    if (self->rows[i] == 1)
+      {
+        *heaviest = g_ptr_array_index (self->set.functions, i);
+        return 100 * self->changes[0].seen;
+      }
+  return 0;
+}
+
+const SondeFunction *
+sonde_profile_diff_find_slower (const SondeProfileDiff *self, double percent, double *change)
+{
+  const SondeFunction *found = NULL;
+
+  for (guint32 i = 0; self->is_known && i < self->set.functions->len; i++)
+    {
+      const SondeChange *at = judged (self, i);
+      double points = change_of (&self->functions_self[i]);
+
+      if (at == NULL || !(at->low > 0) || points < percent || (found != NULL && points <= *change))
+        continue;
+      found = g_ptr_array_index (self->set.functions, i);
+      *change = points;
+    }
+  return found;
+}
+
+/* "Chance    intervals of 43 functions hold together in 995 of 1,000 such pairs; ..." */
+void
+sonde_profile_diff_append_chance (GString *out,
+                                  const SondeProfileDiff *self,
+                                  const SondeProfileStyle *style)
+{
+  const SondeFunction *heaviest;
+  double seen = sonde_profile_diff_seen (self, &heaviest);
+  double least = seen;
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
+  g_autofree char *line = NULL;
+  g_autofree char *slice = NULL;
+
+  if (self->rows == NULL)
+    return;
+  if (!self->is_known)
+    {
+      sonde_text_append_labelled (out, "Chance", "too few samples to tell it from changes");
+      return;
+    }
+  for (guint i = 0; i < self->n_changes; i++)
+    least = MIN (least, 100 * self->changes[i].seen);
+  slice = g_strdup_printf ("%.3g s", (double) self->slice_ns[BEFORE] / 1e9);
+  line = g_strdup_printf ("all %u intervals hold in 995 of 1,000 such pairs; %u slices of %s",
+                          self->n_changes, self->n_slices[BEFORE], slice);
+  sonde_text_append_labelled (out, "Chance", line);
+  g_free (line);
+  sonde_short_names_add (names, heaviest->name);
+  line = g_strdup_printf ("in 95 of 100 such pairs: changes of %.2f points; of %s of %.2f", least,
+                          sonde_short_names_get (names, heaviest->name), seen);
+  sonde_text_append_labelled (out, "Seen", line);
 }
 
 static int
@@ -313,18 +495,53 @@ has_changed (const Shares *shares, const SondeProfileStyle *style)
   return change > 0 && change >= style->percent_limit;
 }
 
-/* What stands behind the shares: no wider than the terminal. */
+/* " * +0.94 to +2.58", "  -0.20 to +0.31", or as much room. */
 static void
-append_row (GString *out, const SondeProfileStyle *style, const char *text, const char *module)
+append_interval (GString *out, const SondeChange *change)
+{
+  g_autofree char *interval
+      = change != NULL ? g_strdup_printf ("%+.2f to %+.2f", 100 * change->low, 100 * change->high)
+                       : g_strdup ("");
+
+  g_string_append_printf (out, "%c %-*s", change != NULL && change->is_changed ? '*' : ' ',
+                          INTERVAL_WIDTH - 2, interval);
+}
+
+/* What stands behind the shares: no wider than the terminal.
+ * @n_before: columns of the row that are taken */
+static void
+append_row (GString *out,
+            const SondeProfileStyle *style,
+            guint n_before,
+            const char *text,
+            const char *module)
 {
   g_autofree char *whole
       = module[0] != '\0' ? g_strdup_printf ("%-40s  %s", text, module) : g_strdup (text);
   g_autofree char *fit
-      = style->width > 0 ? sonde_short_name_fit (
-            whole, MAX (style->width, SHARES_WIDTH + 1) - SHARES_WIDTH, style->utf8)
-                         : g_strdup (whole);
+      = style->width > 0
+            ? sonde_short_name_fit (whole, MAX (style->width, n_before + 1) - n_before, style->utf8)
+            : g_strdup (whole);
 
   g_string_append_printf (out, "%s\n", fit);
+}
+
+/* (transfer full): those that are shown, slower ones first; their names are added to @names */
+static GArray *
+dup_changed (const SondeProfileDiff *self, const SondeProfileStyle *style, SondeShortNames *names)
+{
+  GArray *changed = g_array_new (FALSE, FALSE, sizeof (guint32));
+
+  for (guint32 i = 0; i < self->set.functions->len; i++)
+    if (has_changed (&self->functions_self[i], style))
+      {
+        const SondeFunction *function = g_ptr_array_index (self->set.functions, i);
+
+        g_array_append_val (changed, i);
+        sonde_short_names_add (names, function->name);
+      }
+  g_array_sort_with_data (changed, compare_functions, (gpointer) self);
+  return changed;
 }
 
 void
@@ -332,33 +549,85 @@ sonde_profile_diff_append_functions (GString *out,
                                      const SondeProfileDiff *self,
                                      const SondeProfileStyle *style)
 {
-  guint n = self->set.functions->len;
-  g_autofree guint32 *order = g_new (guint32, n);
-  gboolean is_any = FALSE;
   g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
+  g_autoptr (GArray) changed = dup_changed (self, style, names);
+  gboolean is_any = FALSE;
 
-  for (guint32 i = 0; i < n; i++)
+  g_string_append_printf (out, "\n Before   After  Change  %s%-40s  Module\n",
+                          self->is_known ? "  Between           " : "", "Function (self)");
+  for (guint i = 0; i < changed->len; i++)
     {
-      order[i] = i;
-      if (has_changed (&self->functions_self[i], style))
-        sonde_short_names_add (names,
-                               ((const SondeFunction *) self->set.functions->pdata[i])->name);
-    }
-  g_qsort_with_data (order, (int) n, sizeof *order, compare_functions, (gpointer) self);
+      guint32 at = g_array_index (changed, guint32, i);
+      const SondeFunction *function = g_ptr_array_index (self->set.functions, at);
+      const SondeChange *change = judged (self, at);
 
-  g_string_append_printf (out, "\n Before   After  Change  %-40s  Module\n", "Function (self)");
-  for (guint i = 0; i < n; i++)
-    {
-      const SondeFunction *function = g_ptr_array_index (self->set.functions, order[i]);
-
-      if (!has_changed (&self->functions_self[order[i]], style))
-        continue;
-      is_any = TRUE;
-      append_shares (out, &self->functions_self[order[i]], style);
-      append_row (out, style, sonde_short_names_get (names, function->name), function->module);
+      append_shares (out, &self->functions_self[at], style);
+      if (self->is_known)
+        append_interval (out, change);
+      append_row (out, style, SHARES_WIDTH + (self->is_known ? INTERVAL_WIDTH : 0),
+                  sonde_short_names_get (names, function->name), function->module);
+      is_any = is_any || (change != NULL && change->is_changed);
     }
-  if (!is_any)
+  if (changed->len == 0)
     g_string_append_printf (out, "No function changed by %.1f%% or more.\n", style->percent_limit);
+  else if (is_any)
+    g_string_append (out, "\n" SONDE_CHANCE_MARK "\n");
+  else if (self->is_known)
+    g_string_append (out, "\nNothing changed by more than chance lets it.\n");
+}
+
+/* As code that has no end in it, and no end of a cell. */
+static void
+append_code (GString *out, const char *text)
+{
+  g_autofree char *quoted = g_strdup (text);
+
+  g_strdelimit (quoted, "`", '\'');
+  g_string_append_c (out, '`');
+  for (const char *at = quoted; *at != '\0'; at++)
+    g_string_append_printf (out, *at == '|' ? "\\%c" : "%c", *at);
+  g_string_append_c (out, '`');
+}
+
+void
+sonde_profile_diff_append_markdown (GString *out,
+                                    const SondeProfileDiff *self,
+                                    const SondeProfileStyle *style)
+{
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
+  g_autoptr (GArray) changed = dup_changed (self, style, names);
+
+  if (changed->len == 0)
+    {
+      g_string_append_printf (out, "\nNo function changed by %.1f%% or more.\n",
+                              style->percent_limit);
+      return;
+    }
+  g_string_append (out, "\n| Function | Module | Before | After | Change | Between | |\n"
+                        "|---|---|--:|--:|--:|---|---|\n");
+  for (guint i = 0; i < changed->len; i++)
+    {
+      guint32 at = g_array_index (changed, guint32, i);
+      const SondeFunction *function = g_ptr_array_index (self->set.functions, at);
+      const Shares *shares = &self->functions_self[at];
+      const SondeChange *change = judged (self, at);
+
+      g_string_append (out, "| ");
+      append_code (out, sonde_short_names_get (names, function->name));
+      g_string_append (out, " | ");
+      if (function->module[0] != '\0')
+        append_code (out, function->module);
+      g_string_append_printf (out, " | %.1f%% | %.1f%% | %+.2f | ", shares->share[BEFORE],
+                              shares->share[AFTER], change_of (shares));
+      if (change != NULL)
+        g_string_append_printf (out, "%+.2f to %+.2f | %s", 100 * change->low, 100 * change->high,
+                                !change->is_changed ? ""
+                                : change->low > 0   ? "**slower**"
+                                                    : "faster");
+      else
+        g_string_append (out, "| ");
+      g_string_append (out, " |\n");
+    }
 }
 
 static int
@@ -402,7 +671,7 @@ append_node (DiffPrinter *printer, guint32 node, const char *branch)
   append_shares (printer->out, &printer->diff->nodes[node], printer->style);
   text = g_strconcat (printer->prefix->str, branch,
                       sonde_short_names_get (printer->names, function->name), NULL);
-  append_row (printer->out, printer->style, text, "");
+  append_row (printer->out, printer->style, SHARES_WIDTH, text, "");
 }
 
 /* Recursion is bounded by max_depth; a path without branches stays in one column. */

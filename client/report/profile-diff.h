@@ -19,22 +19,79 @@ SondeProfile *sonde_profile_dup_growth (const SondeProfile *before, const SondeP
 /**
  * SECTION: profile-diff
  *
- * Weights are normalised: each is a share of its own profile, a change the difference of two shares
- * in percentage points. Functions are the same if name and module are; processes are not told
- * apart, since their numbers never are the same.
+ * Weights are normalised: each is a share of its own profile, or of the time that this took; a
+ * change is the difference of two shares in percentage points. Functions are the same if name and
+ * module are; processes are not told apart, since their numbers never are the same.
  */
 typedef struct SondeProfileDiff SondeProfileDiff;
 
-/* @before, @after: (transfer none): both not empty; kept by the caller as long as the result */
-SondeProfileDiff *sonde_profile_diff_new (const SondeProfile *before, const SondeProfile *after);
+/* One of the two. */
+typedef struct
+{
+  const SondeProfile *profile; /* (transfer none): not empty; kept as long as the difference */
+  double whole;                /* what weights are shares of; 0: their total */
+} SondeProfileSide;
+
+SondeProfileDiff *sonde_profile_diff_new (const SondeProfileSide *before,
+                                          const SondeProfileSide *after);
 void sonde_profile_diff_free (SondeProfileDiff *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProfileDiff, sonde_profile_diff_free)
+
+/* The samples of a side by themselves. */
+typedef struct
+{
+  const gint64 *times_ns;
+  const guint32 *functions; /* of the profile, that each was in; from n_functions on: none */
+  gsize n;
+  gint64 from_ns; /* samples from elsewhere count as the first, or the last one in between */
+  gint64 to_ns;
+  gboolean is_of_time; /* the whole is time, not samples */
+} SondeProfileTimes;
+
+/**
+ * sonde_profile_diff_judge:
+ * @percent_limit: what will be shown, so that the intervals of all that could be hold together:
+ *   functions with less than half of it, on average, cannot change by it
+ *
+ * Tells changes from chance: see chance.h.
+ *
+ * Returns: FALSE if there are too few samples for that
+ */
+gboolean sonde_profile_diff_judge (SondeProfileDiff *self,
+                                   const SondeProfileTimes *before,
+                                   const SondeProfileTimes *after,
+                                   double percent_limit);
+
+/* Lines on how sure what follows is; none before it was judged. */
+void sonde_profile_diff_append_chance (GString *out,
+                                       const SondeProfileDiff *self,
+                                       const SondeProfileStyle *style);
 
 /* Functions by the change of their own share, what became slower first; those that changed less
  * than the style's limit are left out. */
 void sonde_profile_diff_append_functions (GString *out,
                                           const SondeProfileDiff *self,
                                           const SondeProfileStyle *style);
+
+/* The same as a table in Markdown. */
+void sonde_profile_diff_append_markdown (GString *out,
+                                         const SondeProfileDiff *self,
+                                         const SondeProfileStyle *style);
+
+/**
+ * sonde_profile_diff_find_slower:
+ * @percent: points
+ * @change: (out): in points
+ *
+ * Returns: (nullable): the function that became slower by most, if that is @percent or more, and
+ *   more than chance
+ */
+const SondeFunction *
+sonde_profile_diff_find_slower (const SondeProfileDiff *self, double percent, double *change);
+
+/* What change of the heaviest function would be seen in 95 of 100 such pairs, in points; 0: it was
+ * not judged. */
+double sonde_profile_diff_seen (const SondeProfileDiff *self, const SondeFunction **heaviest);
 
 /* The call tree of both, reduced to the paths that lead to such changes. */
 void sonde_profile_diff_append_paths (GString *out,

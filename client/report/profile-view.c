@@ -163,15 +163,28 @@ sonde_profile_view_by_line (const SondeProfile *profile)
   return group_functions (profile, dup_line);
 }
 
-SondeProfile *
-sonde_profile_view_by_process (const SondeProfile *profile)
+char *
+sonde_profile_dup_row_name (const SondeFunction *function, SondeBy by)
+{
+  return by == SONDE_BY_LINE ? dup_line (function) : dup_module (function);
+}
+
+static char *
+dup_name (const SondeProfileProcess *process)
+{
+  return sonde_text_escape (process->process.comm, -1);
+}
+
+/* @label: (transfer full) */
+static SondeProfile *
+view_by_label (const SondeProfile *profile, char *(*label) (const SondeProfileProcess *process))
 {
   SondeProfile *view = sonde_profile_new (sonde_profile_unit (profile), NULL);
 
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
     {
       const SondeProfileProcess *process = sonde_profile_process (profile, i);
-      g_autofree char *name = sonde_profile_process_dup_label (process);
+      g_autofree char *name = label (process);
       guint32 id = sonde_profile_name_function (view, name, "");
       SondeCallTree *tree = sonde_call_tree_new (NULL);
       SondeCallTree *beside = new_beside (profile);
@@ -182,6 +195,18 @@ sonde_profile_view_by_process (const SondeProfile *profile)
       sonde_profile_add_process (view, &process->process, process->tid, tree, beside);
     }
   return view;
+}
+
+SondeProfile *
+sonde_profile_view_by_process (const SondeProfile *profile)
+{
+  return view_by_label (profile, sonde_profile_process_dup_label);
+}
+
+SondeProfile *
+sonde_profile_view_by_name (const SondeProfile *profile)
+{
+  return view_by_label (profile, dup_name);
 }
 
 void

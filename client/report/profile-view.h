@@ -28,6 +28,12 @@ SondeProfile *sonde_profile_view_by_line (const SondeProfile *profile);
 SondeProfile *sonde_profile_view_by_module (const SondeProfile *profile);
 SondeProfile *sonde_profile_view_by_process (const SondeProfile *profile);
 
+/* The same by their names alone, as two captures have them in common. */
+SondeProfile *sonde_profile_view_by_name (const SondeProfile *profile);
+
+/* (transfer full): the row of a function by @by: module or line */
+char *sonde_profile_dup_row_name (const SondeFunction *function, SondeBy by);
+
 /* Adds a thread of @process, with its @n_samples, to a profile whose functions are threads. */
 void sonde_profile_add_thread (SondeProfile *view,
                                const SondeModelProcess *process,

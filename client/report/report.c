@@ -31,7 +31,9 @@ sonde_report_new (const SondeReportOptions *options, gint64 start_ns)
       sonde_sample_filter_range (&options->filter, start_ns, &self->from_ns, &self->to_ns);
     }
   self->model = sonde_capture_model_new (&(SondeModelFuncs){ .sample = take_sample }, self);
-  sonde_samples_init (&self->samples, sonde_capture_model_budget (self->model), FALSE);
+  self->start_ns = start_ns;
+  sonde_samples_init (&self->samples, sonde_capture_model_budget (self->model),
+                      options != NULL && options->keeps_times);
   self->samples.by_thread = !self->is_raw && options->by == SONDE_BY_THREAD;
   return self;
 }
@@ -54,6 +56,27 @@ sonde_report_add_frame (SondeReport *self, const SondeFrame *frame)
   sonde_capture_model_add_frame (self->model, frame);
 }
 
+/* Of each place the function in the place of the node, which goes. */
+static void
+name_places (SondeReport *self)
+{
+  GArray *places = self->samples.places;
+
+  for (guint i = 0; places != NULL && i < places->len; i++)
+    {
+      SondeSamplePlace *place = &g_array_index (places, SondeSamplePlace, i);
+      const SondeCallTree *tree = sonde_samples_tree (
+          &self->samples, sonde_samples_tree_of (&self->samples, place->thread));
+      const guint32 *functions;
+      guint32 n = 0;
+
+      if (place->node != 0)
+        functions = sonde_symbol_resolver_get (self->resolver,
+                                               sonde_call_tree_node (tree, place->node)->id, &n);
+      place->node = n > 0 ? functions[n - 1] : SONDE_REPORT_NOWHERE;
+    }
+}
+
 void
 sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
 {
@@ -65,6 +88,7 @@ sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
     if (g_ptr_array_index (trees, i) != NULL)
       sonde_symbol_resolver_make_room (self->resolver, g_ptr_array_index (trees, i));
 
+  name_places (self);
   self->profile = sonde_profile_new (SONDE_UNIT_SAMPLES, self->resolver);
   if (!self->is_raw)
     sonde_profile_group (self->profile, sonde_grouping_new (self->options.by, self->model));

@@ -13,6 +13,7 @@ typedef struct
   SondeSampleFilter filter;
   SondeBy by; /* which processes are one; of functions: SONDE_BY_COMMAND */
   SondeFolding folding;
+  gboolean keeps_times; /* of samples, and their functions */
 } SondeReportOptions;
 
 /* Open to be read. */
@@ -20,13 +21,18 @@ typedef struct
 {
   SondeReportOptions options; /* texts are the caller's */
   gboolean is_raw;            /* nothing is left out or merged */
-  gint64 from_ns;             /* CLOCK_MONOTONIC */
+  gint64 start_ns;            /* CLOCK_MONOTONIC: of the capture, */
+  gint64 from_ns;             /* and of what is wanted of it */
   gint64 to_ns;
   SondeCaptureModel *model;
   SondeSamples samples;          /* of locations */
   SondeSymbolResolver *resolver; /* NULL before the end, as is what follows */
   SondeProfile *profile;         /* groups with samples, heaviest first */
 } SondeReport;
+
+/* What a place of samples whose times were kept has as its node: the profile's function that it was
+ * in, or that. */
+#define SONDE_REPORT_NOWHERE G_MAXUINT32
 
 /**
  * sonde_report_new:

@@ -10,7 +10,9 @@
 #include "base/fd.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
+#include "client/base/unit-name.h"
 #include "client/service/preload.h"
+#include "client/service/scope-names.h"
 
 #define MAX_SECONDS (366.0 * 86400)
 #define DESCRIPTION "Example: sondectl record -d 5 -- python3 program.py"
@@ -145,6 +147,10 @@ static const struct
     ALL, AT (pids), NULL, NULL },
   { "unit", 'u', 0, G_OPTION_ARG_STRING, NULL, "Record all processes of a systemd unit", "UNIT",
     ALL, AT (unit), "unit", "s" },
+  { "container", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
+    "Record all processes of a container", "ID", ALL, AT (container), NULL, NULL },
+  { "comm", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
+    "Record the processes of that name", "NAME", ALL, AT (comm), NULL, NULL },
   { "all", 'a', 0, G_OPTION_ARG_NONE, NULL, "Record the whole machine", NULL, ALL, AT (system),
     "system", "true" },
   { "frequency", 'F', 0, G_OPTION_ARG_INT, NULL, "Samples per second (1000)", "HZ", ALL,
@@ -278,6 +284,28 @@ is_mode_for_command (const SondeRecordOptions *self, const char *mode, const cha
   return program == NULL;
 }
 
+gboolean
+sonde_record_options_find (SondeRecordOptions *self)
+{
+  g_autofree char *unit = g_steal_pointer (&self->unit);
+  g_autoptr (GError) error = NULL;
+
+  if (unit != NULL && self->container != NULL)
+    {
+      sonde_cli_complain ("--unit and --container exclude each other");
+      return FALSE;
+    }
+  if (unit != NULL)
+    self->unit = sonde_unit_name_complete (unit);
+  else if (self->container != NULL)
+    self->unit = sonde_scope_names_dup_unit ("/sys/fs/cgroup", self->container, &error);
+  if (error == NULL && self->comm != NULL)
+    sonde_scope_names_add_processes ("/proc", self->comm, self->pids, &error);
+  if (error != NULL)
+    sonde_cli_complain ("%s", error->message);
+  return error == NULL;
+}
+
 /* The service judges names and numbers, and says what it takes; here is what it cannot know. */
 gboolean
 sonde_record_options_check (const SondeRecordOptions *self, const char *command)
@@ -292,7 +320,9 @@ sonde_record_options_check (const SondeRecordOptions *self, const char *command)
   else if (self->embedded && self->service)
     sonde_cli_complain ("--embedded and --service exclude each other");
   else if (self->pids->len > SONDE_RECORD_MAX_PIDS)
-    sonde_cli_complain ("at most %d processes can be named", SONDE_RECORD_MAX_PIDS);
+    sonde_cli_complain ("at most %d processes can be named, not %u%s", SONDE_RECORD_MAX_PIDS,
+                        self->pids->len,
+                        self->comm != NULL ? "; report --comm chooses them out of -a" : "");
   else if (self->frequency_hz != 0 && self->period != 0)
     sonde_cli_complain ("--frequency and --period exclude each other");
   else if (is_mode_for_command (self, self->memory, memory_modes))
@@ -313,7 +343,8 @@ sonde_record_options_parse (SondeRecordOptions *self, int *argc, char ***argv)
 
   /* Its switches fill a screen, so that there is no line to say what it is for. */
   if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a | [--] COMMAND...", "", DESCRIPTION,
-                        (const GOptionEntry *) (void *) entries->data, TRUE, self))
+                        (const GOptionEntry *) (void *) entries->data, TRUE, self)
+      || !sonde_record_options_find (self))
     return FALSE;
   sonde_record_options_take_command (self, *argc, *argv);
   /* The service's own default is for whoever reads its streams: ALLOCATION frames. */
@@ -330,7 +361,8 @@ sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, char ***a
   if (!sonde_cli_parse (argc, argv, "-p PID | -u UNIT | -a",
                         "Has the service record into a file of its own, and comes back at once.",
                         "Example: sondectl start -a -d 10",
-                        (const GOptionEntry *) (void *) entries->data, FALSE, self))
+                        (const GOptionEntry *) (void *) entries->data, FALSE, self)
+      || !sonde_record_options_find (self))
     return FALSE;
   if (*argc == 1)
     return sonde_record_options_check (self, "start");

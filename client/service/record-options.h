@@ -29,6 +29,8 @@ typedef struct
 
   GArray *pids; /* GPid */
   char *unit;
+  char *container; /* these two only until sonde_record_options_find() */
+  char *comm;
   gboolean system;
   char **command; /* NULL-terminated, or NULL; the caller's */
 
@@ -54,6 +56,9 @@ gboolean sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, 
 /* (transfer full): those that sondectl top shares, GOptionEntry, to be parsed with @self as user
  * data. */
 GArray *sonde_record_options_new_entries_of_top (SondeRecordOptions *self);
+
+/* Makes numbers and the unit of what was named otherwise; complains if there is no such thing. */
+gboolean sonde_record_options_find (SondeRecordOptions *self);
 
 /* What is left of the vector, with or without "--". */
 void sonde_record_options_take_command (SondeRecordOptions *self, int argc, char **argv);

@@ -146,6 +146,15 @@ def test_losses(cases):
     cases.expect('Now: sondectl heap y.syscap', 'record', '-e', *programs, '--memory', '--event', 'none', '-o', 'y.syscap', '--', 'ls',
                  SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
                  SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
+    cases.run('record', '-e', *programs, '--memory', '--memory-detail=sums', '--event', 'none', '-o', 'z.syscap', '--', 'ls', status=0,
+              SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
+              SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
+    cases.expect('only --diff FROM TO cuts it (record --memory-detail=log)', 'heap', '--from', '1', 'z.syscap', status=1)
+    text = cases.run('sh', '-c', 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo said; exit 3', status=3,
+                     SONDE_DAEMON=os.path.join(cases.service.build, 'daemon/control/sonded'),
+                     SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
+                     SONDE_WORKER=os.path.join(cases.service.build, 'daemon/capture/sonde-capture'))
+    check('said\n' in text and 'Self' in text and 'Recorded ' in text and 'Now:' not in text, text)
 
 
 def test_interpreters(cases):
@@ -179,7 +188,7 @@ def test_interpreters(cases):
 def test_arguments(cases):
     """What is missing, or is too much."""
     whole = cases.write('whole.syscap', seeds.capture([]))
-    for command in ('report', 'heap', 'calls', 'diff', 'export', 'flamegraph', 'archive', 'dump', 'verify'):
+    for command in ('report', 'heap', 'calls', 'diff', 'export', 'view', 'flamegraph', 'archive', 'dump', 'verify'):
         more = ['-f', 'folded'] if command == 'export' else []
         cases.expect(f'see sondectl {command} --help', command, *more, status=1)
     for command in ('list', 'events', 'limits'):
@@ -189,6 +198,9 @@ def test_arguments(cases):
     cases.expect('sondectl list --captures shows them', 'rm', status=1)
     cases.expect('sondectl list shows', 'attach', status=1)
     cases.expect('sondectl record does', 'start', 'true', status=1)
+    cases.expect('No process is called nobody-is', 'start', '--comm', 'nobody-is', status=1)
+    cases.expect('No container 0123 runs here', 'record', '--container', '0123', status=125)
+    cases.expect('--unit and --container exclude each other', 'top', '--container', '0123', '-u', 'x', status=125)
     cases.expect('see sondectl start --help', 'start', status=1)
     cases.expect('see sondectl record --help', 'record', status=125)
     cases.expect('see sondectl help', 'xyzzy', status=1)
@@ -197,6 +209,9 @@ def test_arguments(cases):
     cases.expect('sondectl record --trace does', 'flamegraph', '--unit', 'self', whole, status=1)
     cases.expect('sondectl calls --diff compares', 'flamegraph', '--unit', 'self', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --memory', 'heap', whole, status=1)
+    cases.expect('--fail-on takes points such as 3%, 0 to 100', 'diff', '--fail-on', 'much', whole, whole, status=1)
+    cases.expect('a line is leak:PATTERN or a comment', 'heap', '--suppressions', cases.write('rules', b'race:x\n'), whole, status=1)
+    cases.expect('only --leaks of two captures has --suppressions', 'heap', '--suppressions', 'none', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --trace', 'calls', whole, status=1)
     cases.expect('sondectl record --trace makes some', 'export', '-f', 'folded', '--unit', 'calls', whole, status=1)
     cases.expect('sondectl report --flat', 'report', '--callers', 'nobody', whole, status=1)

@@ -51,7 +51,7 @@ TO_STANDARD_OUTPUT = {
     'limits': ([], b'sessions'),
     'help': ([], b'Usage: sondectl'),
 }
-SILENT = ('rm',)  # but for errors
+SILENT = ('rm', 'view')  # but for errors, and where the page is
 
 
 class Outputs:

@@ -40,7 +40,11 @@ check_metric (const SondeHeap *heap, SondeHeapMetric metric, SondeUnit unit)
   g_autoptr (SondeProfile) grown = sonde_profile_dup_growth (profile, all);
   g_autoptr (SondeProfile) shrunk = sonde_profile_dup_growth (all, profile);
   const SondeHeapAmount *amounts = heap->tracker->totals.amounts;
-  SondeHeapDiff diff = { &amounts[metric], &amounts[SONDE_HEAP_ALLOCATED], grown, shrunk };
+  SondeHeapDiff diff = { .before = &amounts[metric],
+                         .after = &amounts[SONDE_HEAP_ALLOCATED],
+                         .grown = grown,
+                         .shrunk = shrunk,
+                         .suppressed = { heap, heap } };
 
   check_profile (heap, sonde_profile_view_bottom_up (profile));
   check_profile (heap, sonde_profile_view_callers (profile, "*a*"));
@@ -108,12 +112,19 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   const SondeHeapOptions usual = SONDE_HEAP_OPTIONS_INIT;
-  const SondeHeapOptions special = { .filter = { .pid = 42, .tid = -1, .comm = (char[]){ "x" } },
-                                     .folding = { .folds_wrappers = TRUE },
-                                     .temporary_ns = 1000,
-                                     .moments_ns = { 1000, 3000 } };
+  g_autoptr (SondeSuppressions) suppressions = sonde_suppressions_new ();
+  const SondeHeapOptions special
+      = { .filter = { .pid = 42, .tid = -1, .comm = (char[]){ "x" }, .to_s = INFINITY },
+          .folding = { .folds_wrappers = TRUE },
+          .temporary_ns = 1000,
+          .moments_ns = { 1000, 3000 },
+          .suppressions = suppressions };
+  const SondeHeapOptions cut
+      = { .filter = { .pid = -1, .tid = 42, .from_s = 1e-6, .to_s = 5e-6 }, .temporary_ns = -1 };
 
+  sonde_suppressions_add_text (suppressions, "file", "leak:a*b\nleak:^m", 16, NULL);
   show (data, size, &usual);
   show (data, size, &special);
+  show (data, size, &cut);
   return 0;
 }

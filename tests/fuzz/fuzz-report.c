@@ -18,6 +18,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/printed.h"
 
+#define N_TIMES    200u
 #define MAX_DEPTH  16
 #define MAX_WORDS  8u
 #define MAX_NODES  8
@@ -64,7 +65,22 @@ check_views (const SondeReport *report)
   const SondeProfileStyle style = { .max_depth = MAX_DEPTH, .full_names = TRUE };
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (SondeProfileDiff) diff = NULL;
+  /* any times, and functions that there may not be */
+  const gint64 when_ns[] = { 1, G_MAXINT64, G_MININT64, 7, 8, 9, 10, 11 };
+  g_autofree gint64 *times_ns = g_new (gint64, N_TIMES);
+  g_autofree guint32 *functions = g_new (guint32, N_TIMES);
+  const SondeProfileSide side = { .profile = profile };
+  const SondeProfileTimes times = { .times_ns = times_ns,
+                                    .functions = functions,
+                                    .n = N_TIMES,
+                                    .from_ns = G_MININT64,
+                                    .to_ns = G_MAXINT64 };
 
+  for (guint i = 0; i < N_TIMES; i++)
+    {
+      times_ns[i] = when_ns[i % G_N_ELEMENTS (when_ns)];
+      functions[i] = i % 5 == 0 ? G_MAXUINT32 : i % 3;
+    }
   check_view (report, sonde_profile_view_bottom_up (profile));
   check_view (report, sonde_profile_view_callers (profile, "*a*"));
   check_view (report, sonde_profile_view_by_module (profile));
@@ -72,8 +88,11 @@ check_views (const SondeReport *report)
   check_view (report, sonde_profile_view_by (report->profile, SONDE_BY_THREAD));
   if (sonde_profile_total (profile) == 0)
     return;
-  diff = sonde_profile_diff_new (profile, profile);
+  diff = sonde_profile_diff_new (&side, &side);
+  sonde_profile_diff_judge (diff, &times, &times, 0);
+  sonde_profile_diff_append_chance (text, diff, &style);
   sonde_profile_diff_append_functions (text, diff, &style);
+  sonde_profile_diff_append_markdown (text, diff, &style);
   sonde_profile_diff_append_paths (text, diff, &style);
   fuzz_check_text (text);
 }

@@ -108,6 +108,7 @@ def check_complete(complete):
         check(not missing, f'{command}: {missing}')
     check({'module', 'line'} <= complete('report', '--by', ''), complete('report', '--by', ''))
     check('libdwfl' in complete('record', '--unwind', ''), complete('record', '--unwind', ''))
+    check('none' in complete('heap', '--suppressions', ''), complete('heap', '--suppressions', ''))
     for command in ('stop', 'attach', 'status', 'pause', 'resume', 'top'):
         check('4711' in complete(command, ''), f'{command}: {complete(command, "")}')
     for command in ('record', 'top', 'start'):

@@ -2,6 +2,7 @@
 /* Names of processes and threads, their groups, and filters of them. */
 #include "client/model/grouping.h"
 
+#include "client/base/unit-name.h"
 #include "client/model/sample-filter.h"
 #include "client/report/report.h"
 #include "tests/unit/capture-builder.h"

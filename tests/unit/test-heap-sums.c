@@ -238,6 +238,30 @@ test_sums_of_samples_are_estimates (void)
   compare_sums (300);
 }
 
+/* Sums tell no times and no threads: nobody may think that they were chosen by these. */
+static void
+test_sums_cannot_be_cut (void)
+{
+  SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
+
+  options.filter.from_s = 1;
+  for (guint i = 0; i < 2; i++)
+    {
+      SondeHeapBookProcess *process;
+      Side self;
+
+      side_init (&self, i == 1, 0);
+      sonde_heap_free (self.heap);
+      self.heap = sonde_heap_new (&options, 0);
+      process = sonde_heap_book_add_process (self.book, 10);
+      tell (self.book, process, 10, SECOND_NS, 0x1000, 100, 1);
+      side_finish (&self);
+      g_assert_true (sonde_heap_has_sums (self.heap) == (i == 1));
+      g_assert_true (sonde_heap_cannot_be_cut (self.heap) == (i == 1));
+      side_clear (&self);
+    }
+}
+
 /* --- what becomes of processes --- */
 
 static const SondeHeapSumsSegment *
@@ -907,6 +931,7 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/heap-sums/cannot-be-cut", test_sums_cannot_be_cut);
   g_test_add_func ("/heap-sums/are-those-of-events", test_sums_are_those_of_events);
   g_test_add_func ("/heap-sums/of-samples-are-estimates", test_sums_of_samples_are_estimates);
   g_test_add_func ("/heap-sums/of-ended-processes-stay", test_ended_processes_leave_their_sums);

@@ -577,6 +577,91 @@ allocations_belong_to_the_program_of_their_time (void)
   assert_has (tree, "50 B           1  second (pid 5)\n");
 }
 
+/* Three threads allocate 100, 200 and 400 bytes at 2, 3 and 4 us; the second frees what the first
+ * allocated, and the third its own. */
+static SondeHeap *
+analyse_cut (const SondeSampleFilter *filter)
+{
+  SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
+  g_autoptr (CaptureBuilder) capture = begin ();
+
+  allocate (capture, PID, PID, 2000, 0x10, 100, 1);
+  allocate (capture, PID, PID + 1, 3000, 0x20, 200, 2);
+  allocate (capture, PID, PID + 2, 4000, 0x30, 400, 1);
+  release (capture, PID, PID + 1, 5000, 0x10);
+  release (capture, PID, PID + 2, 6000, 0x30);
+  release (capture, PID, PID + 2, 7000, 0x40);
+  options.filter = *filter;
+  return analyse (capture, &options);
+}
+
+static void
+times_choose_what_was_allocated_then (void)
+{
+  SondeSampleFilter late = SONDE_SAMPLE_FILTER_INIT;
+  SondeSampleFilter early = SONDE_SAMPLE_FILTER_INIT;
+  SondeSampleFilter middle = SONDE_SAMPLE_FILTER_INIT;
+  g_autoptr (SondeHeap) first = NULL;
+  g_autoptr (SondeHeap) second = NULL;
+  g_autoptr (SondeHeap) third = NULL;
+
+  early.to_s = 1.5e-6; /* since the capture began, at 1 us */
+  first = analyse_cut (&early);
+  assert_metric (first, SONDE_HEAP_ALLOCATED, 100, 1);
+  assert_metric (first, SONDE_HEAP_LEFT, 0, 0);
+  assert_metric (first, SONDE_HEAP_PEAK, 100, 1);
+  assert_metric (first, SONDE_HEAP_CROSS_THREAD, 100, 1);
+  assert_amount (&first->tracker->totals.freed, 100, 1);
+  g_assert_cmpuint (first->tracker->totals.n_unknown_freed, ==, 1);
+
+  late.from_s = 1.5e-6;
+  second = analyse_cut (&late);
+  assert_metric (second, SONDE_HEAP_ALLOCATED, 600, 2);
+  assert_metric (second, SONDE_HEAP_LEFT, 200, 1);
+  assert_metric (second, SONDE_HEAP_PEAK, 600, 2);
+
+  middle.from_s = 1.5e-6;
+  middle.to_s = 2.5e-6;
+  third = analyse_cut (&middle);
+  assert_metric (third, SONDE_HEAP_ALLOCATED, 200, 1);
+  g_assert_false (sonde_heap_cannot_be_cut (third));
+}
+
+static void
+threads_choose_what_they_allocated (void)
+{
+  SondeSampleFilter filter = SONDE_SAMPLE_FILTER_INIT;
+  SondeSampleFilter nobody = SONDE_SAMPLE_FILTER_INIT;
+  g_autoptr (SondeHeap) heap = NULL;
+  g_autoptr (SondeHeap) empty = NULL;
+
+  filter.tid = PID;
+  heap = analyse_cut (&filter);
+  assert_metric (heap, SONDE_HEAP_ALLOCATED, 100, 1);
+  assert_metric (heap, SONDE_HEAP_LEFT, 0, 0);
+  nobody.thread = (char *) "nobody";
+  empty = analyse_cut (&nobody);
+  assert_metric (empty, SONDE_HEAP_ALLOCATED, 0, 0);
+}
+
+/* A child that frees nothing inherits what was chosen, and no more. */
+static void
+what_is_inherited_is_chosen_too (void)
+{
+  SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
+  g_autoptr (CaptureBuilder) capture = begin ();
+  g_autoptr (SondeHeap) heap = NULL;
+
+  allocate (capture, PID, PID, 2000, 0x10, 100, 1);
+  allocate (capture, PID, PID, 3000, 0x20, 200, 2);
+  fork_to (capture, PID, 4000, PID + 1);
+  allocate (capture, PID + 1, PID + 1, 5000, 0x30, 400, 1);
+  options.filter.from_s = 1.5e-6;
+  heap = analyse (capture, &options);
+  assert_metric (heap, SONDE_HEAP_ALLOCATED, 600, 2);
+  assert_amount (&heap->tracker->totals.inherited, 200, 1);
+}
+
 static void
 losses_are_told (void)
 {
@@ -627,6 +712,10 @@ main (int argc, char **argv)
   g_test_add_func ("/heap/allocations-belong-to-the-program-of-their-time",
                    allocations_belong_to_the_program_of_their_time);
   g_test_add_func ("/heap/losses-are-told", losses_are_told);
+  g_test_add_func ("/heap/times-choose-what-was-allocated-then",
+                   times_choose_what_was_allocated_then);
+  g_test_add_func ("/heap/threads-choose-what-they-allocated", threads_choose_what_they_allocated);
+  g_test_add_func ("/heap/what-is-inherited-is-chosen-too", what_is_inherited_is_chosen_too);
   g_test_add_func ("/heap/filters-choose-processes", filters_choose_processes);
   g_test_add_func ("/heap/samples-stand-for-more", samples_stand_for_more);
   g_test_add_func ("/heap/moments-show-what-was-live", moments_show_what_was_live);

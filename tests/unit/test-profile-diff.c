@@ -23,10 +23,18 @@ new_profile (const char *const *names, const guint64 *weights, guint n)
   return profile;
 }
 
+static SondeProfileDiff *
+new_diff (const SondeProfile *before, const SondeProfile *after)
+{
+  const SondeProfileSide sides[] = { { .profile = before }, { .profile = after } };
+
+  return sonde_profile_diff_new (&sides[0], &sides[1]);
+}
+
 static char *
 show_functions (const SondeProfile *before, const SondeProfile *after, double percent_limit)
 {
-  g_autoptr (SondeProfileDiff) diff = sonde_profile_diff_new (before, after);
+  g_autoptr (SondeProfileDiff) diff = new_diff (before, after);
   SondeProfileStyle style = { .percent_limit = percent_limit, .max_depth = 16 };
   GString *out = g_string_new (NULL);
 
@@ -37,7 +45,7 @@ show_functions (const SondeProfile *before, const SondeProfile *after, double pe
 static char *
 show_paths (const SondeProfile *before, const SondeProfile *after, guint max_depth)
 {
-  g_autoptr (SondeProfileDiff) diff = sonde_profile_diff_new (before, after);
+  g_autoptr (SondeProfileDiff) diff = new_diff (before, after);
   SondeProfileStyle style = { .percent_limit = 1, .max_depth = max_depth };
   GString *out = g_string_new (NULL);
 

@@ -6,9 +6,11 @@ import importlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import tempfile
+from random import Random
 
 sys.path[:0] = [os.path.join(sys.argv[2], 'tests', folder) for folder in ('lib', 'fuzz')]
 DEADLINE_S, Skip, Tap, check = (getattr(importlib.import_module('tap'), name) for name in ('DEADLINE_S', 'Skip', 'Tap', 'check'))
@@ -138,6 +140,72 @@ def test_diff(case):
     check('no samples to compare' in complaint, complaint)
 
 
+def many(case, name, part, seed, settings=b''):
+    """A capture of 2,000 samples in 20 s, of which that part is of add()."""
+    random = Random(seed)
+    table = seeds.symbols([(0x401000, 0x4010ff, 42, 0, 5), (0x402000, 0x4020ff, 42, 9, 5)], b'main\0bin\0_Z3addv\0')
+    parts = [seeds.process(42, b'prog'), seeds.mapping(42, 0x400000, 0x403000, b'/bin/prog')]
+    parts += [seeds.metadata(b'sonde', b'[sonde]\n' + settings)] if settings else []
+    parts += [seeds.sample(42, [seeds.USER, ADD if random.random() < part else MAIN, MAIN], BEGIN_NS + i * 10**7)
+              for i in range(2000)]
+    path = os.path.join(os.path.dirname(case.path), name)
+    with open(path, 'wb') as file:
+        file.write(seeds.capture([*parts, seeds.chunks(table)], 2000))
+    return path
+
+
+def test_chance(case):
+    before, same, after = (many(case, f'{name}.syscap', part, name) for name, part in (('before', .5), ('same', .5), ('after', .6)))
+    shown = case.run('diff', '-l', '0', before, same)
+    check('Nothing changed by more than chance lets it.' in shown and '*' not in shown and ' to ' in shown, shown)
+    shown = case.run('diff', before, after)
+    check(re.search(r' \+\d+\.\d  \* \+\d+\.\d\d to \+\d\d\.\d\d +add ', shown), shown)
+    check('* differs by more than chance lets two such recordings differ' in shown, shown)
+    check(re.search(r'^Chance    all 2 intervals hold in 995 of 1,000 such pairs; 500 slices of 0.04 s$', shown, re.M), shown)
+    check(re.search(r'^Seen      in 95 of 100 such pairs: changes of [3-9]\.\d\d points; of (add|main) of ', shown, re.M), shown)
+    shown = case.run('diff', '-l', '0', case.path, case.path)
+    check('too few samples to tell it from changes' in shown, shown)
+
+
+def test_fail_on(case):
+    before, same, after = (many(case, f'{name}.syscap', part, name) for name, part in (('before', .5), ('same', .5), ('after', .6)))
+    for value in ('x', '-1', '101', '3%%', '3 %'):
+        check('--fail-on takes points such as 3%' in case.run('diff', f'--fail-on={value}', before, same, status=1), value)
+    complaint = case.run('diff', '--fail-on=3%', before, after, status=3)
+    check(re.search(r'add\(\) takes \d+\.\d\d points more', complaint), complaint)
+    case.run('diff', '--fail-on=3%', after, before, status=3)  # of which main became slower
+    case.run('diff', '--fail-on=30', before, after)
+    case.run('diff', '--fail-on=0', before, same)
+    check('too few samples to tell' in case.run('diff', '--fail-on=3%', case.path, case.path, status=1), 'it was told')
+
+
+def test_markdown(case):
+    before, after = (many(case, f'{name}.syscap', part, name) for name, part in (('before', .5), ('after', .6)))
+    shown = case.run('diff', '--markdown', before, after)
+    check(re.search(r'^\| `add` \| `bin` \| \d+\.\d% \| \d+\.\d% \| \+\d+\.\d\d \| \+\S+ to \+\S+ \| \*\*slower\*\* \|$', shown, re.M), shown)
+    check(re.search(r'^\| `main` .* \| faster \|$', shown, re.M), shown)
+    check(f'- Before: {before}: 2,000 samples in 19.99 s\n' in shown, shown)
+
+
+def test_per_second(case):
+    before, after = (many(case, f'{name}.syscap', .5, name, f'frequency={hz}\n'.encode()) for name, hz in (('slow', 200), ('fast', 1000)))
+    shown = case.run('diff', '--per', 'second', before, after)
+    check('50.0% of a CPU' in shown and '10.0% of a CPU' in shown, shown)
+    check(re.search(r'^ +2\d\.\d% +\d\.\d% +-\S+  \* .* add ', shown, re.M), shown)
+    check('Nothing changed' in case.run('diff', '-l', '0', before, after), 'shares are the same')
+    check('no --per=second' in case.run('diff', '--per=second', case.path, case.path, status=1), 'it knows')
+    check('--per is one of' in case.run('diff', '--per=minute', before, after, status=1), 'a minute')
+
+
+def test_groups(case):
+    """By command of processes, however many there are of it."""
+    before, after = (many(case, f'{name}.syscap', .5, name) for name in ('one', 'two'))
+    for by in ('command', 'module', 'none'):
+        shown = case.run('diff', '-l', '0', '--by', by, before, after)
+        check('No function changed by 0.0% or more' in shown, shown)
+    check('No function changed' in case.run('diff', '-l', '10', '--by', 'line', before, after), 'a line')
+
+
 def head(case, settings, cpuinfo=b''):
     """The labelled lines above the call tree."""
     parts = [seeds.process(42, b'./prog a b'), seeds.metadata(b'sonde', b'[sonde]\n' + settings),
@@ -215,7 +283,12 @@ def main():
              ('a terminal gets a pager, and goes without one that is not there', test_pager),
              ('what takes its time shows how far it is', test_progress),
              ('flamegraph says what it wrote', test_flamegraph),
-             ('diff tells what became slower by function and by path', test_diff)]
+             ('diff tells what became slower by function and by path', test_diff),
+             ('diff tells changes from chance', test_chance),
+             ('diff fails where something became slower by more than is allowed', test_fail_on),
+             ('diff writes a table in Markdown', test_markdown),
+             ('diff compares the time of a CPU, too', test_per_second),
+             ('diff compares groups by their names', test_groups)]
     tap = Tap(len(cases))
     for name, test in cases:
         with tempfile.TemporaryDirectory() as folder, tap.case(name):

@@ -212,12 +212,12 @@ const cases = {
   }),
 
   'processes and threads filter the graph': on('small', async page => {
-    await page.getByRole('button', {name: 'Threads of server (100)'}).click();
+    await page.getByRole('button', {name: 'Threads of server (pid 100)'}).click();
     await page.getByRole('button', {name: 'thread 101'}).click();
     equal(await text(page, '#selected'), '120 samples, 12.0 %, thread 101', 'what is selected');
     await expectFrame(page, 4, .5, 'blend<std', '100.0 %');
-    await page.getByRole('button', {name: /^worker \(200\)/}).click();
-    equal(await text(page, '#selected'), '600 samples, 60.0 %, worker (200)', 'what is selected');
+    await page.getByRole('button', {name: /^worker \(pid 200\)/}).click();
+    equal(await text(page, '#selected'), '600 samples, 60.0 %, worker (pid 200)', 'what is selected');
     await page.locator('#thread-clear').click();
     equal(await text(page, '#selected'), '', 'what is selected');
   }),

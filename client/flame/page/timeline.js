@@ -53,11 +53,11 @@ class Timeline {
       ({process, members, total: members.reduce((sum, thread) => sum + thread.total, 0)})));
     for (const {process, members} of ranked) {
       const {name, pid} = processes[process];
-      const lane = add(`p${process}`, 'process', `${name} (${pid})`, members);
+      const lane = add(`p${process}`, 'process', pid < 0 ? name : `${name} (pid ${pid})`, members);
       lane.canOpen = members.length > 1;
       if (this.opened.has(lane.key))
         for (const thread of heaviest([...members]))
-          add(`t${thread.number}`, 'thread', thread.name ? `${thread.name} (${thread.tid})` : `thread ${thread.tid}`, [thread]);
+          add(`t${thread.number}`, 'thread', thread.name ? `${thread.name} (tid ${thread.tid})` : `thread ${thread.tid}`, [thread]);
     }
     this.nHidden = byProcess.size - ranked.length;
     return lanes;

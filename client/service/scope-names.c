@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "client/service/scope-names.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "client/base/text.h"
+#include "client/base/unit-name.h"
+
+#define MAX_NAME_BYTES 15u     /* TASK_COMM_LEN of the kernel, without the NUL */
+#define MAX_DEPTH      16u     /* of control groups; systemd's own are five deep */
+#define MAX_FOLDERS    100000u /* of these; of containers an honest machine has some hundreds */
+
+/* --- processes --- */
+
+static gboolean
+is_called (const char *folder, const char *pid, const char *name)
+{
+  g_autofree char *path = g_build_filename (folder, pid, "comm", NULL);
+  g_autofree char *comm = NULL;
+
+  if (!g_file_get_contents (path, &comm, NULL, NULL))
+    return FALSE;
+  comm[strcspn (comm, "\n")] = '\0';
+  return strncmp (comm, name, MAX_NAME_BYTES) == 0;
+}
+
+/* What proves to the service that we may. */
+static gboolean
+is_readable (const char *folder, const char *pid)
+{
+  g_autofree char *path = g_build_filename (folder, pid, "maps", NULL);
+  sonde_autofd int fd = open (path, O_RDONLY | O_CLOEXEC);
+
+  return fd >= 0;
+}
+
+gboolean
+sonde_scope_names_add_processes (const char *folder, const char *name, GArray *pids, GError **error)
+{
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, error);
+  g_autoptr (GArray) others = g_array_new (FALSE, FALSE, sizeof (GPid));
+  guint n_before = pids->len;
+  const char *entry;
+
+  if (dir == NULL)
+    return FALSE;
+  while ((entry = g_dir_read_name (dir)) != NULL)
+    {
+      guint64 number;
+      GPid pid;
+
+      if (!g_ascii_string_to_unsigned (entry, 10, 1, G_MAXINT32, &number, NULL)
+          || (pid_t) number == getpid () || !is_called (folder, entry, name))
+        continue;
+      pid = (GPid) number;
+      if (is_readable (folder, entry))
+        g_array_append_val (pids, pid);
+      else
+        g_array_append_val (others, pid);
+    }
+  if (pids->len == n_before)
+    g_array_append_vals (pids, others->data, others->len);
+  if (pids->len == n_before)
+    {
+      g_autofree char *shown = sonde_text_escape (name, -1);
+
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "No process is called %s", shown);
+    }
+  return pids->len > n_before;
+}
+
+/* --- containers --- */
+
+typedef struct
+{
+  const char *container;
+  char *found; /* name of its control group; the first that was met */
+  gboolean is_ambiguous;
+  guint n_folders;
+} Search;
+
+/* A container may have several groups of the same name, in hierarchies of their own, and others
+ * below them. */
+static void
+search (Search *self, const char *path, guint depth)
+{
+  g_autoptr (GDir) dir = depth < MAX_DEPTH ? g_dir_open (path, 0, NULL) : NULL;
+  const char *entry;
+
+  while (dir != NULL && self->n_folders < MAX_FOLDERS && (entry = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *below = g_build_filename (path, entry, NULL);
+
+      if (!g_file_test (below, G_FILE_TEST_IS_DIR) || g_file_test (below, G_FILE_TEST_IS_SYMLINK))
+        continue;
+      self->n_folders++;
+      if (!sonde_cgroup_is_container (entry, self->container))
+        search (self, below, depth + 1);
+      else if (self->found == NULL)
+        self->found = g_strdup (entry);
+      else if (!g_str_equal (self->found, entry))
+        self->is_ambiguous = TRUE;
+    }
+}
+
+char *
+sonde_scope_names_dup_unit (const char *folder, const char *container, GError **error)
+{
+  Search self = { .container = container };
+  g_autofree char *found = NULL;
+  g_autofree char *unit = NULL;
+  g_autofree char *shown = sonde_text_escape (container, -1);
+
+  search (&self, folder, 0);
+  found = self.found;
+  unit = found != NULL && !self.is_ambiguous ? sonde_cgroup_dup_unit (found) : NULL;
+  if (self.is_ambiguous)
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                 "%s is the beginning of several containers", shown);
+  else if (found == NULL)
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "No container %s runs here", shown);
+  else if (unit == NULL)
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
+                 "Container %s is no unit of systemd; -p records its processes", shown);
+  return g_steal_pointer (&unit);
+}
