@@ -155,7 +155,7 @@ run_files (const Input *input)
       || (input->left > 0 && pwrite (fd, input->at, input->left, 0) != (ssize_t) input->left))
     abort ();
   for (int kind = SONDE_WALK_NONE + 1; kind < SONDE_N_WALK_KINDS; kind++)
-    if (sonde_runtime_kinds[kind].find (fd, "python3.11", &runtime, &why) == 0
+    if (sonde_runtime_find (kind, fd, "python3.11", &runtime, &why) == 0
         && (runtime.n_evaluators == 0 || runtime.n_evaluators > SONDE_RUNTIME_MAX_EVALUATORS))
       abort ();
   if (sonde_python_find_threads (fd, &layout) == 0

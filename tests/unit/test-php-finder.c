@@ -46,7 +46,7 @@ find (const PhpFile *from, SondeRuntime *runtime, const char **why)
 
   php_init (&file, from);
   fd = python_file_open (&file);
-  return sonde_php_find (fd, "php8.2", runtime, why);
+  return sonde_runtime_find (SONDE_WALK_PHP, fd, "php8.2", runtime, why);
 }
 
 static void
@@ -125,8 +125,8 @@ takes_no_other_file_for_php (void)
   SondeRuntime runtime;
   const char *why;
 
-  g_assert_cmpint (sonde_php_find (fd, "php", &runtime, &why), ==, -ENOENT);
-  g_assert_cmpint (sonde_php_find (text_fd, "php", &runtime, &why), <, 0);
+  g_assert_cmpint (sonde_runtime_find (SONDE_WALK_PHP, fd, "php", &runtime, &why), ==, -ENOENT);
+  g_assert_cmpint (sonde_runtime_find (SONDE_WALK_PHP, text_fd, "php", &runtime, &why), <, 0);
   changed.evaluator_bytes = 0;
   assert_refused (&changed, -ENOENT, "exports nothing");
 }
@@ -146,7 +146,7 @@ reads_no_file_beyond_its_end (void)
       sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);
 
       g_assert_cmpint (write (fd, bytes->data, size_bytes), ==, size_bytes);
-      g_assert_cmpint (sonde_php_find (fd, "php8.2", &runtime, &why), <, 0);
+      g_assert_cmpint (sonde_runtime_find (SONDE_WALK_PHP, fd, "php8.2", &runtime, &why), <, 0);
     }
 }
 

@@ -99,7 +99,7 @@ find (const PythonFile *file, const char *file_name, SondeRuntime *python, const
 {
   sonde_autofd int fd = python_file_open (file);
 
-  return sonde_python_find (fd, file_name, python, why);
+  return sonde_runtime_find (SONDE_WALK_PYTHON, fd, file_name, python, why);
 }
 
 /* --- cases --- */
@@ -213,8 +213,9 @@ takes_no_other_file_for_python (void)
   SondeRuntime python;
   const char *why;
 
-  g_assert_cmpint (sonde_python_find (fd, "python3", &python, &why), ==, -ENOENT);
-  g_assert_cmpint (sonde_python_find (text_fd, "python3", &python, &why), <, 0);
+  g_assert_cmpint (sonde_runtime_find (SONDE_WALK_PYTHON, fd, "python3", &python, &why), ==,
+                   -ENOENT);
+  g_assert_cmpint (sonde_runtime_find (SONDE_WALK_PYTHON, text_fd, "python3", &python, &why), <, 0);
   /* A program that is linked with the library. */
   changed.runtime = 0;
   assert_refused (&changed, -ENOENT, "exports nothing");
@@ -238,7 +239,8 @@ reads_no_file_beyond_its_end (void)
       sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);
 
       g_assert_cmpint (write (fd, bytes->data, size_bytes), ==, size_bytes);
-      g_assert_cmpint (sonde_python_find (fd, "python3.11", &python, &why), <, 0);
+      g_assert_cmpint (sonde_runtime_find (SONDE_WALK_PYTHON, fd, "python3.11", &python, &why), <,
+                       0);
     }
 }
 

@@ -59,7 +59,7 @@ find (const RubyFile *from, SondeRuntime *runtime, const char **why)
 
   ruby_init (&file, from);
   fd = python_file_open (&file);
-  return sonde_ruby_find (fd, "libruby-3.1.so.3.1.2", runtime, why);
+  return sonde_runtime_find (SONDE_WALK_RUBY, fd, "libruby-3.1.so.3.1.2", runtime, why);
 }
 
 static void
@@ -127,8 +127,9 @@ takes_no_other_file_for_ruby (void)
   SondeRuntime runtime;
   const char *why;
 
-  g_assert_cmpint (sonde_ruby_find (fd, "ruby3.1", &runtime, &why), ==, -ENOENT);
-  g_assert_cmpint (sonde_ruby_find (text_fd, "ruby3.1", &runtime, &why), <, 0);
+  g_assert_cmpint (sonde_runtime_find (SONDE_WALK_RUBY, fd, "ruby3.1", &runtime, &why), ==,
+                   -ENOENT);
+  g_assert_cmpint (sonde_runtime_find (SONDE_WALK_RUBY, text_fd, "ruby3.1", &runtime, &why), <, 0);
   changed.api = NULL;
   assert_refused (&changed, -ENOENT, "exports nothing");
   g_assert_cmpuint (sonde_runtime_guess ("libruby-3.1.so.3.1.2"), ==, SONDE_WALK_RUBY);
@@ -150,7 +151,8 @@ reads_no_file_beyond_its_end (void)
       sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);
 
       g_assert_cmpint (write (fd, bytes->data, size_bytes), ==, size_bytes);
-      g_assert_cmpint (sonde_ruby_find (fd, "libruby.so", &runtime, &why), <, 0);
+      g_assert_cmpint (sonde_runtime_find (SONDE_WALK_RUBY, fd, "libruby.so", &runtime, &why), <,
+                       0);
     }
 }
 

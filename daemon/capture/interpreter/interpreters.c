@@ -179,7 +179,7 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
   g_hash_table_insert (self->files, number, file);
   if (kind != SONDE_WALK_NONE)
     {
-      result = sonde_runtime_kinds[kind].find (fd, name, &file->runtime, &why);
+      result = sonde_runtime_find (kind, fd, name, &file->runtime, &why);
       if (result == 0 && sonde_runtime_kinds[kind].find_evaluator != NULL)
         result
             = sonde_runtime_kinds[kind].find_evaluator (fd, mapping->module, &file->runtime, &why);

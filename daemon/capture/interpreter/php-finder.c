@@ -86,8 +86,11 @@ find_version (const char *constants, size_t size_bytes, const char **why)
   return N_VERSIONS;
 }
 
-static int
-find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
+int
+sonde_php_find (const SondeElfFile *file,
+                const char *file_name,
+                SondeRuntime *runtime,
+                const char **why)
 {
   Elf64_Sym symbols[N_PHP_SYMBOLS];
   void *constants = NULL;
@@ -122,20 +125,4 @@ find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
                              .lines = SONDE_LINE_TABLE_NONE,
                              .layout = versions[row].layout };
   return 0;
-}
-
-int
-sonde_php_find (int fd, const char *file_name, SondeRuntime *runtime, const char **why)
-{
-  SondeElfFile file = { 0 };
-  SondeRuntime found;
-  int result = sonde_elf_file_load (&file, fd);
-
-  *why = "it cannot be read";
-  if (result == 0)
-    result = find (&file, &found, why);
-  sonde_elf_file_clear (&file);
-  if (result == 0)
-    *runtime = found;
-  return result;
 }

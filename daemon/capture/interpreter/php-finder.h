@@ -15,4 +15,7 @@
  */
 bool sonde_php_has_name (const char *file_name);
 /* As SondeRuntimeKind has it. */
-int sonde_php_find (int fd, const char *file_name, SondeRuntime *runtime, const char **why);
+int sonde_php_find (const SondeElfFile *file,
+                    const char *file_name,
+                    SondeRuntime *runtime,
+                    const char **why);

@@ -232,8 +232,11 @@ is_free_threaded (const SondeElfFile *file, uint64_t runtime)
          && memcmp (head.cookie, COOKIE, sizeof head.cookie) == 0 && head.free_threaded != 0;
 }
 
-static int
-find (const SondeElfFile *file, const char *file_name, SondeRuntime *python, const char **why)
+int
+sonde_python_find (const SondeElfFile *file,
+                   const char *file_name,
+                   SondeRuntime *python,
+                   const char **why)
 {
   Elf64_Sym symbols[N_PYTHON_SYMBOLS];
   unsigned minor_of_name;
@@ -275,22 +278,6 @@ find (const SondeElfFile *file, const char *file_name, SondeRuntime *python, con
   python->lines = versions[python->version].lines;
   python->layout = versions[python->version].layout;
   return 0;
-}
-
-int
-sonde_python_find (int fd, const char *file_name, SondeRuntime *python, const char **why)
-{
-  SondeElfFile file = { 0 };
-  SondeRuntime found;
-  int result = sonde_elf_file_load (&file, fd);
-
-  *why = "it cannot be read";
-  if (result == 0)
-    result = find (&file, file_name, &found, why);
-  sonde_elf_file_clear (&file);
-  if (result == 0)
-    *python = found;
-  return result;
 }
 
 enum

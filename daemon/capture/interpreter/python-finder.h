@@ -15,7 +15,10 @@
  */
 /* As SondeRuntimeKind has them. */
 bool sonde_python_has_name (const char *file_name);
-int sonde_python_find (int fd, const char *file_name, SondeRuntime *runtime, const char **why);
+int sonde_python_find (const SondeElfFile *file,
+                       const char *file_name,
+                       SondeRuntime *runtime,
+                       const char **why);
 
 /* Whether it may be the C library that it uses. */
 bool sonde_python_has_name_of_libc (const char *file_name);

@@ -143,8 +143,11 @@ find_pair (const SondeElfFile *file)
   return module;
 }
 
-static int
-find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
+int
+sonde_ruby_find (const SondeElfFile *file,
+                 const char *file_name,
+                 SondeRuntime *runtime,
+                 const char **why)
 {
   Elf64_Sym symbols[N_RUBY_SYMBOLS];
   const Elf64_Sym *caller = &symbols[EVALUATOR_CALLER];
@@ -176,22 +179,6 @@ find (const SondeElfFile *file, SondeRuntime *runtime, const char **why)
                         .lines = SONDE_LINE_TABLE_INDEXED,
                         .layout = versions[row].layout };
   return 0;
-}
-
-int
-sonde_ruby_find (int fd, const char *file_name, SondeRuntime *runtime, const char **why)
-{
-  SondeElfFile file = { 0 };
-  SondeRuntime found;
-  int result = sonde_elf_file_load (&file, fd);
-
-  *why = "it cannot be read";
-  if (result == 0)
-    result = find (&file, &found, why);
-  sonde_elf_file_clear (&file);
-  if (result == 0)
-    *runtime = found;
-  return result;
 }
 
 /* Of code at @vaddr the largest function that it calls. @range: (inout): what is larger than that

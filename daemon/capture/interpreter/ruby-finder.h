@@ -18,7 +18,10 @@
  */
 bool sonde_ruby_has_name (const char *file_name);
 /* As SondeRuntimeKind has them. */
-int sonde_ruby_find (int fd, const char *file_name, SondeRuntime *runtime, const char **why);
+int sonde_ruby_find (const SondeElfFile *file,
+                     const char *file_name,
+                     SondeRuntime *runtime,
+                     const char **why);
 int sonde_ruby_find_evaluator (int fd,
                                const SondeUnwindModule *module,
                                SondeRuntime *runtime,

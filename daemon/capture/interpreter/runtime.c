@@ -36,3 +36,20 @@ sonde_runtime_guess (const char *file_name)
       return kind;
   return SONDE_WALK_NONE;
 }
+
+int
+sonde_runtime_find (
+    SondeWalkKind kind, int fd, const char *file_name, SondeRuntime *runtime, const char **why)
+{
+  SondeElfFile file = { 0 };
+  SondeRuntime found;
+  int result = sonde_elf_file_load (&file, fd);
+
+  *why = "it cannot be read";
+  if (result == 0)
+    result = sonde_runtime_kinds[kind].find (&file, file_name, &found, why);
+  sonde_elf_file_clear (&file);
+  if (result == 0)
+    *runtime = found;
+  return result;
+}

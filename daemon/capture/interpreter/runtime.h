@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/elf-file.h"
 #include "daemon/base/walk.h"
 #include "daemon/capture/interpreter/line-table.h"
 #include "unwind/module.h"
@@ -46,13 +47,16 @@ typedef struct
   bool (*has_name) (const char *file_name);
   /**
    * find:
-   * @fd: stays the caller's; hostile
+   * @file: loaded; hostile
    * @file_name: for versions that say it nowhere else
    * @why: (out): a static phrase: why it is not one whose frames are known
    *
    * Returns: 0 or a negative errno: -ENOENT it is none; -ENOTSUP one of another kind
    */
-  int (*find) (int fd, const char *file_name, SondeRuntime *runtime, const char **why);
+  int (*find) (const SondeElfFile *file,
+               const char *file_name,
+               SondeRuntime *runtime,
+               const char **why);
   /* NULL: what find() says is the evaluating function; else this finds it in what that calls, with
    * the same results. */
   int (*find_evaluator) (int fd,
@@ -66,3 +70,9 @@ extern const SondeRuntimeKind sonde_runtime_kinds[SONDE_N_WALK_KINDS];
 
 /* The kind that a file of that name may be; SONDE_WALK_NONE: none */
 SondeWalkKind sonde_runtime_guess (const char *file_name);
+
+/* What find() of @kind says of a file. @fd: stays the caller's; @runtime: (out): not touched on
+ * failure. Errors: those of find(), or -EBADMSG, -ENOMEM, or what pread() said: it cannot be read
+ */
+int sonde_runtime_find (
+    SondeWalkKind kind, int fd, const char *file_name, SondeRuntime *runtime, const char **why);
