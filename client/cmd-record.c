@@ -449,13 +449,16 @@ check_command (char **command)
   return errno == ENOENT ? SONDE_EXIT_NOT_FOUND : SONDE_EXIT_CANNOT_RUN;
 }
 
-/* Its exit status is the command's, whatever becomes of this. */
+/* Its exit status is the command's, whatever becomes of this. What is no terminal has the command's
+ * own output, and gets nothing of ours. */
 static void
 show (const char *file)
 {
   char *report_argv[] = { (char *) "report", (char *) file, NULL };
 
-  if (!sonde_browser_is_near () || !sonde_view_capture (file))
+  if (sonde_browser_is_near () && sonde_view_capture (file))
+    return;
+  if (isatty (STDOUT_FILENO) || dup2 (STDERR_FILENO, STDOUT_FILENO) >= 0)
     sonde_cmd_report (2, report_argv);
 }
 
@@ -501,10 +504,10 @@ record (const SondeRecordOptions *options, gboolean shows)
       = shows && sonde_output_is_file (self.output)
         && sonde_client_session_get_statistic (sonde_record_run_session (self.run), "file-samples")
                > 0;
-  text = dup_end (sonde_record_run_session (self.run), !self.has_failed,
-                  sonde_record_run_is_named (self.run),
-                  sonde_output_is_file (self.output) ? self.file : NULL,
-                  sonde_output_name (self.output), shows, self.options);
+  text = dup_end (
+      sonde_record_run_session (self.run), !self.has_failed, sonde_record_run_is_named (self.run),
+      sonde_output_is_file (self.output) ? self.file : NULL, sonde_output_name (self.output),
+      shows && !sonde_browser_is_near (), self.options);
   g_printerr ("%s", text);
   if (shows)
     show (self.file);

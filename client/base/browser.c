@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "client/base/own-folder.h"
 #include "client/base/text.h"
 #include "client/base/write-all.h"
 
@@ -32,30 +33,8 @@ is_set (const char *variable)
 gboolean
 sonde_browser_is_near (void)
 {
-  return isatty (STDIN_FILENO) && isatty (STDOUT_FILENO)
+  return geteuid () != 0 && isatty (STDIN_FILENO) && isatty (STDOUT_FILENO)
          && (is_set ("DISPLAY") || is_set ("WAYLAND_DISPLAY"));
-}
-
-/* -1 with errno unless it is a folder of ours, and nobody else's to look into. */
-static int
-open_folder (const char *path)
-{
-  sonde_autofd int fd = -1;
-  struct stat st;
-
-  if (g_mkdir_with_parents (path, 0700) < 0)
-    return -1;
-  fd = open (path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 || fstat (fd, &st) < 0)
-    return -1;
-  if (st.st_uid != geteuid ())
-    {
-      errno = EPERM;
-      return -1;
-    }
-  if ((st.st_mode & 077) != 0 && fchmod (fd, 0700) < 0)
-    return -1;
-  return g_steal_fd (&fd);
 }
 
 static void
@@ -117,21 +96,24 @@ put (const char *name, const GString *page, GError **error)
 
   for (guint i = 0; i < G_N_ELEMENTS (places); i++)
     {
-      g_autofree char *path = g_build_filename (places[i], FOLDER, NULL);
-      sonde_autofd int folder = open_folder (path);
+      sonde_autofd int folder = -1;
       g_autofree char *file = NULL;
 
+      if (g_mkdir_with_parents (places[i], 0700) == 0)
+        folder = sonde_own_folder_open (places[i], FOLDER);
       if (folder >= 0)
         {
           remove_old (folder);
           file = write_page (folder, name, page);
         }
       if (file != NULL)
-        return g_build_filename (path, file, NULL);
+        return g_build_filename (places[i], FOLDER, file, NULL);
       saved_errno = errno;
     }
   g_set_error (error, G_FILE_ERROR, (gint) g_file_error_from_errno (saved_errno),
-               "Cannot write the page into the run-time folder: %s", g_strerror (saved_errno));
+               "Cannot write the page into the run-time folder, nor among the caches: %s; "
+               "sondectl flamegraph -o FILE writes it elsewhere",
+               g_strerror (saved_errno));
   return NULL;
 }
 
@@ -169,6 +151,13 @@ open_page (const char *path, GError **error)
   GPid pid;
   guint sources[2];
 
+  /* It would run one that draws into nothing. */
+  if (!is_set ("DISPLAY") && !is_set ("WAYLAND_DISPLAY") && !is_set ("BROWSER"))
+    {
+      g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                           "There is no display to open the page on; it may be taken elsewhere");
+      return FALSE;
+    }
   if (!g_spawn_async (NULL, (char **) argv, NULL,
                       G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL
                           | G_SPAWN_STDERR_TO_DEV_NULL,
@@ -187,7 +176,8 @@ open_page (const char *path, GError **error)
       g_source_remove (sources[i]);
   if (self.wait_status == 0)
     return TRUE;
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "xdg-open found no browser (status %d)",
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_FAILED,
+               "xdg-open found no browser (status %d); sondectl report FILE needs none",
                WIFEXITED (self.wait_status) ? WEXITSTATUS (self.wait_status) : -1);
   return FALSE;
 }

@@ -4,7 +4,7 @@
 
 #include <glib.h>
 
-/* Whether the user looks at a terminal, beside which a browser can open. */
+/* Whether the user looks at a terminal, beside which a browser can open: not that of root. */
 gboolean sonde_browser_is_near (void);
 
 /**

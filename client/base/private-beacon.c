@@ -7,24 +7,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "client/base/own-folder.h"
 
 #define VARIABLE   "SONDE_BEACON"
 #define FOLDER     "sonde-embedded"
 #define FILE_BYTES 4096 /* SONDE_BEACON_BYTES: who maps less ends by SIGBUS */
-
-/* (nullable): where what the user runs has its files. */
-static char *
-dup_runtime_folder (void)
-{
-  const char *folder = g_getenv ("XDG_RUNTIME_DIR");
-  g_autofree char *usual = g_strdup_printf ("/run/user/%u", (guint) geteuid ());
-
-  if (folder != NULL && g_path_is_absolute (folder))
-    return g_strdup (folder);
-  if (access (usual, X_OK) == 0)
-    return g_steal_pointer (&usual);
-  return geteuid () == 0 ? g_strdup ("/run") : NULL;
-}
 
 /* Whoever else could write to it could have the user's programs meet whom he likes. */
 static gboolean
@@ -33,25 +20,36 @@ is_own (const struct stat *st)
   return st->st_uid == geteuid () && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+/* (nullable): where what the user runs has its files. That of the environment is another's where
+ * rights were changed alone. */
+static char *
+dup_runtime_folder (void)
+{
+  const char *folder = g_getenv ("XDG_RUNTIME_DIR");
+  g_autofree char *usual = g_strdup_printf ("/run/user/%u", (guint) geteuid ());
+  const char *const places[] = { folder != NULL && g_path_is_absolute (folder) ? folder : usual,
+                                 usual, geteuid () == 0 ? "/run" : usual };
+  struct stat st;
+
+  for (guint i = 0; i < G_N_ELEMENTS (places); i++)
+    if (stat (places[i], &st) == 0 && S_ISDIR (st.st_mode) && is_own (&st))
+      return g_strdup (places[i]);
+  return NULL;
+}
+
 static char *
 dup_path (void)
 {
   const char *path = g_getenv (VARIABLE);
   g_autofree char *runtime = NULL;
-  g_autofree char *folder = NULL;
-  struct stat st;
+  sonde_autofd int folder = -1;
 
   if (path != NULL && path[0] != '\0')
     return g_path_is_absolute (path) ? g_strdup (path) : NULL;
   runtime = dup_runtime_folder ();
-  if (runtime == NULL)
-    return NULL;
-  folder = g_build_filename (runtime, FOLDER, NULL);
-  if (mkdir (folder, 0700) < 0 && errno != EEXIST)
-    return NULL;
-  if (lstat (folder, &st) < 0 || !S_ISDIR (st.st_mode) || !is_own (&st))
-    return NULL;
-  return g_build_filename (folder, "beacon", NULL);
+  if (runtime != NULL)
+    folder = sonde_own_folder_open (runtime, FOLDER);
+  return folder >= 0 ? g_build_filename (runtime, FOLDER, "beacon", NULL) : NULL;
 }
 
 char *

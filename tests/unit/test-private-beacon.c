@@ -2,11 +2,13 @@
 /* The page of a user's embedded sessions: whose it may be, and how it is made. */
 #include "client/base/private-beacon.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/base/own-folder.h"
 #include "shared-ring/beacon-layout.h"
 
 typedef struct
@@ -91,6 +93,25 @@ refuses_files_that_are_not_ones_own (void)
   close_place (&place);
 }
 
+/* As of who took root's rights alone. */
+static void
+refuses_a_place_of_another_user (void)
+{
+  Place place;
+
+  open_place (&place);
+  if (geteuid () != 0)
+    g_test_skip ("not root, who alone can give a folder away");
+  else
+    {
+      g_assert_cmpint (chown (place.runtime, 1234, 1234), ==, 0);
+      g_assert_cmpint (sonde_own_folder_open (place.runtime, "sonde-embedded"), ==, -1);
+      g_assert_cmpint (errno, ==, EPERM);
+      g_assert_cmpint (chown (place.runtime, 0, 0), ==, 0);
+    }
+  close_place (&place);
+}
+
 /* Nobody else is told what it says, and who maps it has all of it. */
 static void
 makes_a_page_for_the_user_alone (void)
@@ -127,6 +148,7 @@ main (int argc, char *argv[])
 #define TEST(name, function) g_test_add_func ("/private-beacon/" name, function)
   TEST ("refuses-a-folder-that-others-may-write-to", refuses_a_folder_that_others_may_write_to);
   TEST ("refuses-a-folder-that-is-elsewhere", refuses_a_folder_that_is_elsewhere);
+  TEST ("refuses-a-place-of-another-user", refuses_a_place_of_another_user);
   TEST ("refuses-files-that-are-not-ones-own", refuses_files_that_are_not_ones_own);
   TEST ("makes-a-page-for-the-user-alone", makes_a_page_for_the_user_alone);
 

@@ -40,7 +40,8 @@ class Case:
         result = subprocess.run([SONDECTL, 'view', *arguments, self.capture], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                 timeout=DEADLINE_S, check=False,
                                 env={**os.environ, 'PATH': f'{self.folder}/bin:/usr/bin/nothing', 'OPENED': self.opened,
-                                     'XDG_RUNTIME_DIR': self.run_time, 'XDG_CACHE_HOME': self.caches, **environment})
+                                     'XDG_RUNTIME_DIR': self.run_time, 'XDG_CACHE_HOME': self.caches, 'DISPLAY': ':1',
+                                     **environment})
         check(result.returncode == status, f'exit status {result.returncode}: {result.stderr}')
         check(not result.stdout, result.stdout)
         return result.stderr
@@ -62,6 +63,16 @@ def test_opener_that_fails(folder):
     check('xdg-open found no browser (status 3)' in text and 'Wrote ' in text, text)
 
 
+def test_no_display(folder):
+    """xdg-open would run a browser for terminals, which draws into nothing."""
+    case = Case(folder)
+    text = case.view(status=1, DISPLAY='', WAYLAND_DISPLAY='', BROWSER='')
+    check('There is no display' in text and 'Wrote ' in text, text)
+    check(not os.path.exists(case.opened), 'it was opened')
+    case.view(DISPLAY='', BROWSER='w3m')
+    check(case.page(), 'no page')
+
+
 def test_no_capture(folder):
     case = Case(folder)
     case.capture = '/nonexistent'
@@ -77,17 +88,26 @@ def test_folder_of_others(folder):
     case.view()
     check(case.page().startswith(f'{case.caches}/sonde-view/'), case.page())
     check(not os.listdir(os.path.join(folder, 'elsewhere')), 'it was followed')
+    os.unlink(os.path.join(case.run_time, 'sonde-view'))
+    os.mkdir(os.path.join(case.run_time, 'sonde-view'))
+    os.chmod(os.path.join(case.run_time, 'sonde-view'), 0o777)
+    case.view()
+    check(case.page().startswith(f'{case.caches}/sonde-view/'), case.page())
     if os.getuid() == 0:
-        os.unlink(os.path.join(case.run_time, 'sonde-view'))
-        os.mkdir(os.path.join(case.run_time, 'sonde-view'), 0o777)
+        os.chmod(os.path.join(case.run_time, 'sonde-view'), 0o700)
         os.chown(os.path.join(case.run_time, 'sonde-view'), 1234, 1234)
         case.view()
         check(case.page().startswith(f'{case.caches}/sonde-view/'), case.page())
+        os.rmdir(os.path.join(case.run_time, 'sonde-view'))
+        os.chown(case.run_time, 1234, 1234)
+        case.view()
+        check(case.page().startswith(f'{case.caches}/sonde-view/'), case.page())
+        check(not os.listdir(case.run_time), 'something in the place of another user')
 
 
 def test_private(folder):
     case = Case(folder)
-    os.mkdir(os.path.join(case.run_time, 'sonde-view'), 0o777)
+    os.mkdir(os.path.join(case.run_time, 'sonde-view'), 0o755)
     os.umask(0)
     case.view('--by', 'process')
     page = case.page()
@@ -122,6 +142,7 @@ def test_no_run_time_folder(folder):
 def main():
     cases = {'without xdg-open it says where the page is': test_no_opener,
              'an xdg-open that fails is an error': test_opener_that_fails,
+             'without a display nothing is opened': test_no_display,
              'of what is no capture nothing is opened': test_no_capture,
              'a folder that is not ours is left alone': test_folder_of_others,
              'the page is for nobody else': test_private,

@@ -29,7 +29,7 @@ struct SondeBeaconPage
 /* Never anything that could wait, or that is not as large as its readers think: they have it
  * mapped, so that it grows once and never shrinks. */
 static gboolean
-check_file (int fd, GError **error)
+check_file (int fd, gboolean is_private, GError **error)
 {
   struct stat st;
   int result;
@@ -39,6 +39,12 @@ check_file (int fd, GError **error)
   if (!S_ISREG (st.st_mode))
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED, "The beacon is not a file");
+      return FALSE;
+    }
+  if (is_private && (st.st_uid != geteuid () || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0))
+    {
+      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                           "The beacon is not the user's own");
       return FALSE;
     }
   /* Also its holes: a page that finds no memory is a SIGBUS in whoever looks at it. */
@@ -58,7 +64,7 @@ sonde_beacon_page_open (const char *path, const char *address, gboolean is_priva
       sonde_error_set_errno (error, errno, "Cannot open the beacon");
       return NULL;
     }
-  if (!check_file (fd, error))
+  if (!check_file (fd, is_private, error))
     return NULL;
   if (strlen (address) >= sizeof page->address)
     {
