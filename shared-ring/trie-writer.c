@@ -80,13 +80,12 @@ note_age (const SondeTrieWriter *self, SondeTrieNode *node)
   sonde_ring_store_relaxed (&node->timing, node->timing & ~over);
 }
 
-/* Calls that were quick were steps to the one that is timed next. The one that is unusual as that
- * was planned was none of them. */
+/* Calls that were quick were steps to the one that is timed next. */
 HOT void
 settle (SondeTrieWriter *self)
 {
   if (self->news != NO_NEWS)
-    self->gap -= self->n_planned - self->n_quick - (self->n_quick == 0);
+    self->gap -= self->n_planned - self->n_quick;
 }
 
 /* Up to when nothing has to be timed, neither a call nor a hook. */
@@ -497,7 +496,7 @@ out:
  *
  * A call of a known path that is not timed, and its exit. All is asked before anything is changed,
  * and nothing is called: so there is no register to be saved, and what is unusual is left to the
- * above. */
+ * above, before which a signal handler may come and find all as it was. */
 
 HOT bool
 enter_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t site, bool is_within)
@@ -527,12 +526,13 @@ enter_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp, uint64_t s
                 || node->timing >= SONDE_TRIE_IS_NEW || frame + 1 == self->end
                 || sp - self->stack_lo >= self->stack_bytes)
       || (UNLIKELY (frame->sp <= sp) && is_dead (frame, function, sp, site, is_within))
-      || UNLIKELY (--self->n_quick == 0))
+      || UNLIKELY (self->n_quick <= 1))
     {
       end (self);
       return false;
     }
 
+  self->n_quick--;
   grow (&self->slot->calls, 1);
   grow (&node->calls, 1);
   frame++;
@@ -612,7 +612,7 @@ pass_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp)
   if (UNLIKELY (node->function != function || node->parent != frame->node || frame->sp <= sp
                 || frame + 1 == self->end || sp - self->stack_lo >= self->stack_bytes
                 || self->n_over > 0)
-      || UNLIKELY (--self->n_quick == 0))
+      || UNLIKELY (self->n_quick <= 1))
     {
       end (self);
       return false;
@@ -620,6 +620,7 @@ pass_quickly (SondeTrieWriter *self, uint64_t function, uint64_t sp)
 
   /* Not timed, it is no step to a call that is. */
   self->n_planned--;
+  self->n_quick--;
   grow (&self->slot->calls, 1);
   grow (&node->calls, 1);
   frame++;

@@ -90,12 +90,11 @@ has_entries_alone (const char *program)
 static Run
 run_with (const char *program,
           const char *what,
-          SondeTrieMode mode,
+          const SondeTrieWish *wish,
           gsize size_bytes,
           GSpawnChildSetupFunc setup)
 {
   char *argv[] = { (char *) program, (char *) what, NULL };
-  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
   g_auto (GStrv) environment = g_get_environ ();
   g_auto (GStrv) lines = NULL;
   g_autoptr (GError) error = NULL;
@@ -105,9 +104,8 @@ run_with (const char *program,
   Run made = { 0 };
   int status;
 
-  wish.mode = mode;
   made.trie = g_new0 (TrieFixture, 1);
-  g_assert_cmpint (sonde_trie_memory_create (size_bytes, &wish, &memory, &made.trie->fd), ==, 0);
+  g_assert_cmpint (sonde_trie_memory_create (size_bytes, wish, &memory, &made.trie->fd), ==, 0);
   made.trie->memory = memory;
   g_assert_cmpint (sonde_trie_reader_new (&memory, &made.trie->reader), ==, 0);
   environment = g_environ_setenv (environment, "LD_PRELOAD", library, TRUE);
@@ -140,7 +138,10 @@ run_with (const char *program,
 static Run
 run (const char *program, const char *what, SondeTrieMode mode, gsize size_bytes)
 {
-  return run_with (program, what, mode, size_bytes, keep_descriptor);
+  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+
+  wish.mode = mode;
+  return run_with (program, what, &wish, size_bytes, keep_descriptor);
 }
 
 static void
@@ -310,6 +311,38 @@ handlers_that_interrupt_hooks_are_counted (gconstpointer data)
 }
 
 static void
+add_timed (const SondeTrieChange *change, const SondeTrieTimes *times, void *user_data)
+{
+  if (change->is_timed)
+    *(guint64 *) user_data += times->timed;
+}
+
+/* A handler in the middle of a hook, whose calls are the interrupted thread's, too, leaves the
+ * choice of calls that are timed as it was. */
+static void
+handlers_that_interrupt_hooks_stop_no_timing (gconstpointer data)
+{
+  SondeTrieWish wish = SONDE_TRIE_USUAL_WISH;
+  SondeTrieReader *reader;
+  guint64 n_timed = 0;
+  Run made;
+
+  wish.timed_from_ticks = UINT64_MAX; /* a busy machine has long calls, each of which is timed */
+  made = run_with (data, "interrupts", &wish, 4 * MIB, keep_descriptor);
+  g_assert_cmpint (sonde_trie_reader_new (&made.trie->memory, &reader), ==, 0);
+  while (sonde_trie_reader_turn (reader, G_MAXUINT32, add_timed, &n_timed) > 0)
+    ;
+  g_test_message ("%u handlers; %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " calls timed",
+                  made.n_handled, n_timed, made.counts.calls);
+  g_assert_cmpuint (made.counts.calls, ==, made.counts.counted);
+  /* One in 64 is, and stands for as many. */
+  if (!has_entries_alone (data))
+    g_assert_cmpuint (n_timed, >, made.counts.calls / 4 * 3);
+  sonde_trie_reader_free (reader);
+  clear_run (&made);
+}
+
+static void
 threads_one_by_one_share_a_trie (gconstpointer data)
 {
   Run made = run (data, "many_threads", SONDE_TRIE_AUTO, MIB);
@@ -411,7 +444,7 @@ functions_call_nothing_unless_wanted (gconstpointer data)
 static void
 code_that_stays_is_told (gconstpointer data)
 {
-  Run made = run_with (data, "calls", SONDE_TRIE_AUTO, MIB, keep_descriptor_and_code);
+  Run made = run_with (data, "calls", &SONDE_TRIE_USUAL_WISH, MIB, keep_descriptor_and_code);
   const SondeTrieHeader *header = made.trie->memory.header;
 
   if (header->n_patched > 0)
@@ -668,6 +701,8 @@ main (int argc, char *argv[])
   static const Test tests[] = {
     { "every-path-has-its-count", every_path_has_its_count },
     { "handlers-that-interrupt-hooks-are-counted", handlers_that_interrupt_hooks_are_counted },
+    { "handlers-that-interrupt-hooks-stop-no-timing",
+      handlers_that_interrupt_hooks_stop_no_timing },
     { "threads-one-by-one-share-a-trie", threads_one_by_one_share_a_trie },
     { "closed-descriptors-do-no-harm", closed_descriptors_do_no_harm },
     { "confined-programs-live", confined_programs_live },
