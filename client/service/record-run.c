@@ -348,6 +348,9 @@ session_started (GObject *source, GAsyncResult *result, gpointer user_data)
     sonde_client_session_open_control_async (self->session, NULL, control_opened, self);
   else
     begin (self);
+  /* The answer was there already, and the request could not be taken back. */
+  if (self->was_told_to_end)
+    stop_session (self);
 }
 
 static void
