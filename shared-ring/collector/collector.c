@@ -45,8 +45,9 @@ static uint32_t listening;
 static uint32_t looked_at;
 
 /* The same in one word, for who only asks: kept up by the thread that sleeps on the beacon, or for
- * good where nobody can call. NOT_LOOKED: it is not kept up, as in a child, which has no such
- * thread yet. */
+ * good where nobody can call. That it is unwanted the beacon has to confirm, as others may keep
+ * that thread asleep. NOT_LOOKED: it is not kept up, as in a child, which has no such thread yet.
+ */
 static uint32_t known;
 static uint32_t children_forget; /* it; else it is never kept up */
 
@@ -152,7 +153,13 @@ sonde_collector_is_wanted (void)
 {
   uint32_t found = sonde_ring_load_relaxed (&known);
 
-  return __builtin_expect (found != NOT_LOOKED, true) ? found == WANTED : find_out ();
+  if (found == WANTED)
+    return true;
+  if (__builtin_expect (found == UNWANTED
+                            && sonde_ring_load_relaxed (&looked_at) == sonde_beacon_generation (),
+                        true))
+    return false;
+  return find_out ();
 }
 
 /* Finds this thread's ring if an event is wanted. */

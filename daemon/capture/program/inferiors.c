@@ -1059,8 +1059,10 @@ sonde_inferiors_new (const SondeInferiorsParts *parts,
   const SondeControlTerms terms = { .memory_mode = setup->asked.memory,
                                     .max_depth = setup->asked.max_depth,
                                     .memory_interval_bytes = setup->asked.memory_interval_bytes };
+  /* Root's targets may be anybody's. */
   gboolean is_divided
-      = setup->asked.scope != SONDE_SCOPE_TARGETS && setup->asked.scope != SONDE_SCOPE_LAUNCH;
+      = setup->owner_uid == 0
+        || (setup->asked.scope != SONDE_SCOPE_TARGETS && setup->asked.scope != SONDE_SCOPE_LAUNCH);
   SondeInferiors *self = g_new0 (SondeInferiors, 1);
 
   sonde_uid_shares_init (&self->shares, is_divided);

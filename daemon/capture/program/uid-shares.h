@@ -11,7 +11,9 @@
  * In a session whose programs may be of several users one of them takes at most half of the things
  * that the others leave (SONDE_LIMIT_SHARE_PERCENT), and three quarters of the memory
  * (SONDE_LIMIT_RING_SHARE_PERCENT), so that whoever comes later still gets something; root takes
- * what there is. In others it is all the same user's. Main thread only.
+ * what there is. Who has subordinate uids is as many users as these: against him a session of the
+ * machine has no more than its counts of who was turned away. In others it is all the same user's.
+ * Main thread only.
  */
 typedef struct
 {

@@ -262,6 +262,12 @@ on_calling (gpointer user_data)
   self->has_missed = self->has_missed && self->is_calling;
   if (self->has_missed && self->call_again == 0)
     self->call_again = g_timeout_add (SONDE_LIMIT_CALL_MS, on_call_again, self);
+  /* Another sonded of the user may want it. */
+  if (self->private_beacon != NULL && !self->is_calling)
+    {
+      g_clear_handle_id (&self->call_again, g_source_remove);
+      g_clear_pointer (&self->beacon, sonde_beacon_page_free);
+    }
   return G_SOURCE_REMOVE;
 }
 
