@@ -74,6 +74,12 @@ class Session:
         return capture, self.system.sondectl('dump', self.system.path(self.name))
 
 
+def says(path, sentence):
+    """A capture that is still written."""
+    with open(path, 'rb') as file:
+        return sentence in file.read()
+
+
 def count_blocks(dump, size, pid):
     return len(re.findall(rf'^ *ALLOCATION .*pid={pid}\b.* size={size}\b', dump, re.M))
 
@@ -127,7 +133,7 @@ def main():
         session = Session(system, 'first.syscap', '-p', str(program.pid))
         check(program.step_until(program.has_link), 'it has not come')
         second = Session(system, 'second.syscap', '-p', str(os.getpid()))
-        wait_until(lambda: os.path.exists(system.path('second.syscap')), 'its capture')
+        wait_until(lambda: says(system.path('second.syscap'), b'are not called'), 'its sentence')
         capture, _ = second.end()
         check(any('are not called' in text for text in capture.logs), f'{capture.logs}')
         program.tell('work', N_BLOCKS, WORK_BYTES)
