@@ -453,28 +453,41 @@ look_at_code (const SondeWalkPlace *place, uint64_t address)
   return type == FUNCTION_USER || type == FUNCTION_EVAL ? 0 : CODE_IS_NONE;
 }
 
-/* What another object at the same address has not. */
 static inline uint64_t
-identify_code (const SondeWalkPlace *place, uint64_t address)
+mix (uint64_t identity, uint64_t value)
+{
+  identity = (identity ^ value) * 0x9E3779B97F4A7C15ull;
+  return identity ^ identity >> 32;
+}
+
+/* What another object at the same address has not; @what: CODE_*. Code outside of functions has no
+ * name in PHP, and is freed when its file was included: the next one lies at the same address. */
+static inline uint64_t
+identify_code (const SondeWalkPlace *place, uint64_t address, int what)
 {
   const SondeWalkLayout *layout = &place->layout;
+  uint64_t identity;
   uint64_t name;
-  uint64_t other = 0;
+  uint32_t line = 0;
 
   if (place->kind == SONDE_WALK_RUBY)
     {
       /* Its texts have no hash; but what it has of its own lies elsewhere. */
-      other = read_pointer (address + layout->code_body);
-      name = read_pointer (other + layout->code_name) ^ read_pointer (other + layout->code_line);
+      address = read_pointer (address + layout->code_body);
+      identity = mix (address, read_pointer (address + layout->code_name));
+      identity = mix (identity, read_pointer (address + layout->code_file));
+      return mix (identity, read_pointer (address + layout->code_line));
     }
-  else
-    {
-      name = read_pointer (address + layout->code_name);
-      bpf_probe_read_user (&other, sizeof other, (const void *) (name + layout->text_hash));
-      if (layout->code_scope != 0)
-        name ^= read_pointer (address + layout->code_scope) << 1;
-    }
-  return name ^ other * 0x9E3779B97F4A7C15ull;
+  name = read_pointer (address + layout->code_name);
+  identity = mix (name, name != 0 ? read_pointer (name + layout->text_hash) : 0);
+  if (place->kind != SONDE_WALK_PHP)
+    return identity;
+  identity = mix (identity, read_pointer (address + layout->code_scope));
+  /* A function of the interpreter itself has neither, and its object ends before them. */
+  if (what == CODE_IS_BUILTIN)
+    return identity;
+  bpf_probe_read_user (&line, sizeof line, (const void *) (address + layout->code_line));
+  return mix (mix (identity, read_pointer (address + layout->code_file)), line);
 }
 
 /* Tells of a code object if that was not done. Its @key is its @address, or what others of the same
@@ -507,21 +520,23 @@ meet_code (struct bpf_perf_event_data *sample,
       = seen->code == key && seen->pid == pid && seen->generation == (uint32_t) place->generation;
   if (is_same && now_ms - seen->since_ms >= YOUNG_MS && now_ms - seen->checked_ms < CHECK_MS)
     return seen->identity & CODE_IS_BUILTIN;
-  identity = identify_code (place, address);
-  if (is_same && (seen->identity ^ identity) >> 1 == 0)
+  what = look_at_code (place, address);
+  if (what == CODE_IS_NONE)
+    return what;
+  identity = (identify_code (place, address, what) & ~(uint64_t) CODE_IS_BUILTIN) | what;
+  if (is_same && seen->identity == identity)
     {
       seen->checked_ms = now_ms;
-      return seen->identity & CODE_IS_BUILTIN;
+      return what;
     }
-  what = look_at_code (place, address);
-  if (what == CODE_IS_NONE || scratch->n_told >= SONDE_WALK_MAX_CODES)
+  if (scratch->n_told >= SONDE_WALK_MAX_CODES)
     return what;
   scratch->n_told++;
   scratch->is_builtin = what;
   if (tell_code (sample, scratch, key, address))
     return what;
   seen->code = key;
-  seen->identity = (identity & ~(uint64_t) CODE_IS_BUILTIN) | what;
+  seen->identity = identity;
   seen->pid = pid;
   seen->generation = place->generation;
   seen->since_ms = now_ms;

@@ -770,6 +770,37 @@ walks_what_runs_in_php (void)
   sampled_clear (&sampled);
 }
 
+/* What a file has outside of functions is freed when it was included, and that of the next file has
+ * the same address. It has no name. */
+static void
+tells_again_of_code_without_a_name_whose_file_is_another (void)
+{
+  FakePhp fake;
+  PhpText other;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_php (NULL, &fake, &sampled))
+    return;
+  php_text (&other, "/srv/b.php");
+  fake.functions[2].file = &other;
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==, 0);
+  burn (RUN_MS);
+  /* So does it where only the line is another: of the same text, evaluated twice. */
+  fake.functions[2].line = 9;
+  burn (RUN_MS);
+  sampled_read (&sampled);
+  g_assert_cmpuint (sampled.codes->len, ==, 5);
+  codes = (const void *) sampled.codes->data;
+  for (guint i = 2; i < 5; i++)
+    g_assert_cmpuint (codes[i].code, ==, (guintptr) &fake.functions[2]);
+  g_assert_cmpint (memcmp (codes[2].file_bytes, "/srv/gr\xc3\xbcn.php", 14), ==, 0);
+  g_assert_cmpint (memcmp (codes[3].file_bytes, "/srv/b.php", 10), ==, 0);
+  g_assert_cmpuint (codes[3].first_line, ==, 1);
+  g_assert_cmpuint (codes[4].first_line, ==, 9);
+  sampled_clear (&sampled);
+}
+
 /* Returns: the flags of the first walk; G_MAXUINT32: skipped. @code: (out): the first that came */
 static guint32
 spoil_php (void (*spoil) (FakePhp *fake), guint *n_frames, SondeWalkCode *code)
@@ -1054,6 +1085,28 @@ walks_what_runs_in_ruby (void)
   sampled_clear (&sampled);
 }
 
+static void
+tells_again_of_code_of_ruby_whose_file_is_another (void)
+{
+  FakeRuby fake;
+  RubyObject other = { .flags = 5 | 5 << 14, .here = "/b.rb" };
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_ruby (NULL, &fake, &sampled))
+    return;
+  fake.bodies[1].file = &other;
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==, 0);
+  burn (RUN_MS);
+  sampled_read (&sampled);
+  g_assert_cmpuint (sampled.codes->len, ==, 3);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[2].code, ==, (guintptr) &fake.codes[1]);
+  g_assert_cmpuint (codes[2].file.size_bytes, ==, 5);
+  g_assert_cmpint (memcmp (codes[2].file_bytes, "/b.rb", 5), ==, 0);
+  sampled_clear (&sampled);
+}
+
 /* Returns: the flags of the first walk, 0 if there is none; G_MAXUINT32: skipped */
 static guint32
 spoil_ruby (void (*spoil) (FakeRuby *fake), guint *n_frames, SondeWalkCode *code)
@@ -1236,6 +1289,10 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/ends-where-the-list-of-ruby-does-not",
                    ends_where_the_list_of_ruby_does_not);
   g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
+  g_test_add_func ("/walk-program/tells-again-of-code-without-a-name-whose-file-is-another",
+                   tells_again_of_code_without_a_name_whose_file_is_another);
+  g_test_add_func ("/walk-program/tells-again-of-code-of-ruby-whose-file-is-another",
+                   tells_again_of_code_of_ruby_whose_file_is_another);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
                    numbers_all_that_it_tells_also_what_is_lost);
   g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",
