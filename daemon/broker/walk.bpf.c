@@ -556,6 +556,8 @@ move_window (struct scratch *scratch)
     return -1;
   size_bytes = scratch->place.layout.frame_size & (2 * SONDE_WALK_FRAME_BYTES - 1);
   end = scratch->frame + size_bytes;
+  if (end < scratch->frame)
+    return -1;
   if (scratch->frame >= scratch->window_at && end <= scratch->window_at + scratch->window_bytes)
     return 0;
   scratch->window_at = scratch->frame;
@@ -894,6 +896,7 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->is_rising = 0;
   if (!begin (scratch))
     return 1;
+  scratch->window_at = 0;
   scratch->window_bytes = 0;
   scratch->n_told = 0;
   scratch->now_ms = bpf_ktime_get_ns () / 1000000;

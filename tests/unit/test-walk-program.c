@@ -549,6 +549,18 @@ point_nowhere (FakeInterpreter *fake)
   fake->frames[1].caller = (const FakeFrame *) 8;
 }
 
+/* Its caller would end behind all addresses, as far from the frame as whole windows are long. */
+static void
+point_to_the_last_address (FakeInterpreter *fake)
+{
+  static _Alignas(2048) uint8_t window[4096];
+  FakeFrame *frame = (FakeFrame *) (window + 2048 - 24);
+
+  *frame = fake->frames[1];
+  frame->caller = (const FakeFrame *) -24;
+  fake->frames[2].caller = frame;
+}
+
 static void
 call_text_code (FakeInterpreter *fake)
 {
@@ -566,6 +578,8 @@ ends_where_the_list_does_not (void)
   g_assert_cmpuint (flags, ==, SONDE_WALK_DEEP);
   g_assert_cmpuint (n_frames, ==, SONDE_WALK_MAX_FRAMES);
   g_assert_cmpuint (walk_hostile (point_nowhere, &n_frames), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, N_FRAMES - 1);
+  g_assert_cmpuint (walk_hostile (point_to_the_last_address, &n_frames), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, N_FRAMES - 1);
   g_assert_cmpuint (walk_hostile (call_text_code, &n_frames), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, 1);
