@@ -568,6 +568,12 @@ call_text_code (FakeInterpreter *fake)
 }
 
 static void
+call_what_has_its_name_nowhere (FakeInterpreter *fake)
+{
+  fake->codes[1].name = (const FakeText *) 8;
+}
+
+static void
 ends_where_the_list_does_not (void)
 {
   guint n_frames;
@@ -582,6 +588,8 @@ ends_where_the_list_does_not (void)
   g_assert_cmpuint (walk_hostile (point_to_the_last_address, &n_frames), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, N_FRAMES - 1);
   g_assert_cmpuint (walk_hostile (call_text_code, &n_frames), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (walk_hostile (call_what_has_its_name_nowhere, &n_frames), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, 1);
 }
 
@@ -880,6 +888,33 @@ stand_at_no_instruction (FakePhp *fake)
 }
 
 static void
+name_nowhere (FakePhp *fake)
+{
+  fake->functions[1].name = (const PhpText *) 8;
+}
+
+static void
+stand_nowhere (FakePhp *fake)
+{
+  fake->calls[3].at = (const PhpInstruction *) 8;
+}
+
+/* Its frame is in memory, and where it leads to ends before what is the key of a closure. */
+static void
+close_over_nowhere (FakePhp *fake)
+{
+  gsize page_bytes = (gsize) sysconf (_SC_PAGESIZE);
+  uint8_t *pages
+      = mmap (NULL, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *at = pages + page_bytes - offsetof (PhpFunction, instructions);
+
+  g_assert_true (pages != MAP_FAILED);
+  memcpy (at, &fake->functions[0], offsetof (PhpFunction, instructions));
+  g_assert_cmpint (munmap (pages + page_bytes, page_bytes), ==, 0);
+  fake->calls[0].function = (const PhpFunction *) at;
+}
+
+static void
 ends_where_the_list_of_php_does_not (void)
 {
   SondeWalkCode code;
@@ -902,6 +937,49 @@ ends_where_the_list_of_php_does_not (void)
   g_assert_cmpuint (code.name.width, ==, 0);
   g_assert_cmpuint (spoil_php (stand_at_no_instruction, &n_frames, &code), ==, 0);
   g_assert_cmpuint (n_frames, ==, 3);
+  g_assert_cmpuint (spoil_php (name_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (spoil_php (stand_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (spoil_php (close_over_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 0);
+}
+
+static void
+lie_in_no_file (FakePhp *fake)
+{
+  fake->functions[0].file = (const PhpText *) 8;
+  fake->functions[2].file = (const PhpText *) 8;
+}
+
+/* A text that is not in memory for now is no reason to leave out functions. */
+static void
+tells_of_nothing_more_after_what_it_cannot_read (void)
+{
+  FakePhp fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+  const SondeWalkRecord *walks;
+
+  if (!walk_php (lie_in_no_file, &fake, &sampled))
+    return;
+  g_assert_cmpuint (sampled.codes->len, ==, 3);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[0].name.size_bytes, ==, 9);
+  g_assert_cmpuint (codes[0].scope.size_bytes, ==, 4);
+  g_assert_cmpuint (codes[0].file.width, ==, 0);
+  g_assert_cmpuint (codes[1].name.size_bytes, ==, 5);
+  g_assert_cmpuint (codes[1].file.width, ==, 1);
+  g_assert_cmpuint (codes[2].file.width, ==, 0);
+  /* The first one tells of one function, the second one of the others. */
+  g_assert_cmpuint (sampled.walks->len, >, 1);
+  walks = (const void *) sampled.walks->data;
+  g_assert_cmpuint (codes[0].number, ==, 1);
+  g_assert_cmpuint (walks[0].number, ==, 2);
+  g_assert_cmpuint (walks[1].number, ==, 5);
+  g_assert_cmpuint (walks[0].flags | walks[1].flags, ==, 0);
+  g_assert_cmpuint (walks[0].n_frames, ==, 3);
+  sampled_clear (&sampled);
 }
 
 /* --- Ruby of our own --- */
@@ -1185,6 +1263,12 @@ lines_without_end (FakeRuby *fake)
 }
 
 static void
+code_without_a_body (FakeRuby *fake)
+{
+  fake->codes[1].body = (const RubyBody *) 8;
+}
+
+static void
 ends_where_the_list_of_ruby_does_not (void)
 {
   SondeWalkCode code;
@@ -1204,6 +1288,8 @@ ends_where_the_list_of_ruby_does_not (void)
   g_assert_cmpuint (n_frames, ==, 1);
   g_assert_cmpuint (spoil_ruby (block_of_text, &n_frames, &code), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (spoil_ruby (code_without_a_body, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
   g_assert_cmpuint (spoil_ruby (lines_without_end, &n_frames, &code), ==, 0);
   g_assert_cmpuint (code.lines_bytes, <=, SONDE_WALK_LINES_BYTES);
   g_assert_cmpuint (code.name.size_bytes, <=, SONDE_WALK_TEXT_BYTES);
@@ -1305,6 +1391,8 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
   g_test_add_func ("/walk-program/tells-again-of-code-without-a-name-whose-file-is-another",
                    tells_again_of_code_without_a_name_whose_file_is_another);
+  g_test_add_func ("/walk-program/tells-of-nothing-more-after-what-it-cannot-read",
+                   tells_of_nothing_more_after_what_it_cannot_read);
   g_test_add_func ("/walk-program/tells-again-of-code-of-ruby-whose-file-is-another",
                    tells_again_of_code_of_ruby_whose_file_is_another);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
