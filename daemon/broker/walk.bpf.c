@@ -13,6 +13,7 @@
 #define N_SEEN        16384 /* a power of two */
 #define MAX_KEYS      1024  /* of threads: glibc's PTHREAD_KEYS_MAX */
 #define KEYS_A_BLOCK  32
+#define MAX_STEPS     512  /* of a walk: with what is on the list and is no frame of it */
 #define WINDOW_BYTES  2048 /* of frames, read at once; a power of two */
 #define YOUNG_MS      1000 /* an address of code is used anew while a program loads more */
 #define CHECK_MS      50
@@ -804,7 +805,7 @@ step (uint32_t index, struct walker *walker)
       = &scratch->walk.frames[scratch->walk.n_frames & (SONDE_WALK_MAX_FRAMES - 1)];
   int result = FRAME_TORN;
 
-  if (scratch->frame == 0)
+  if (scratch->frame == 0 || scratch->walk.n_frames >= SONDE_WALK_MAX_FRAMES)
     return 1;
   if (move_window (scratch) == 0)
     result = step_of_kind (walker, frame);
@@ -976,7 +977,7 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->walk.ip = sample->regs.rip;
   scratch->walk.n_frames = 0;
   walker.scratch = scratch;
-  bpf_loop (SONDE_WALK_MAX_FRAMES, step, &walker, 0);
+  bpf_loop (MAX_STEPS, step, &walker, 0);
   if (scratch->frame != 0 && scratch->walk.flags == 0)
     scratch->walk.flags |= SONDE_WALK_DEEP;
   scratch->walk.number = scratch->n_records + 1;

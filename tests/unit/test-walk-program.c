@@ -945,6 +945,57 @@ ends_where_the_list_of_php_does_not (void)
   g_assert_cmpuint (n_frames, ==, 0);
 }
 
+#define N_NESTED 300
+
+static PhpCall nested[2 * N_NESTED];
+
+/* Between each two is one that makes no frame. */
+static void
+nest (FakePhp *fake, guint n)
+{
+  for (guint i = 0; i < 2 * n - 1; i++)
+    nested[i] = (PhpCall){ .at = fake->instructions,
+                           .function = i % 2 == 0 ? &fake->functions[0] : NULL,
+                           .caller = i + 2 < 2 * n ? &nested[i + 1] : NULL };
+  fake->globals = (PhpGlobals){ .chunk = nested, .call = nested };
+}
+
+static void
+nest_200 (FakePhp *fake)
+{
+  nest (fake, 200);
+}
+
+static void
+nest_256 (FakePhp *fake)
+{
+  nest (fake, 256);
+}
+
+static void
+nest_257 (FakePhp *fake)
+{
+  nest (fake, 257);
+}
+
+/* What is on the list and no function takes no room of one. */
+static void
+has_room_for_frames_that_others_lie_between (void)
+{
+  SondeWalkCode code;
+  guint n_frames;
+  guint32 flags = spoil_php (nest_200, &n_frames, &code);
+
+  if (flags == G_MAXUINT32)
+    return;
+  g_assert_cmpuint (flags, ==, 0);
+  g_assert_cmpuint (n_frames, ==, 200);
+  g_assert_cmpuint (spoil_php (nest_256, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, 256);
+  g_assert_cmpuint (spoil_php (nest_257, &n_frames, &code), ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, 256);
+}
+
 static void
 lie_in_no_file (FakePhp *fake)
 {
@@ -1391,6 +1442,8 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
   g_test_add_func ("/walk-program/tells-again-of-code-without-a-name-whose-file-is-another",
                    tells_again_of_code_without_a_name_whose_file_is_another);
+  g_test_add_func ("/walk-program/has-room-for-frames-that-others-lie-between",
+                   has_room_for_frames_that_others_lie_between);
   g_test_add_func ("/walk-program/tells-of-nothing-more-after-what-it-cannot-read",
                    tells_of_nothing_more_after_what_it_cannot_read);
   g_test_add_func ("/walk-program/tells-again-of-code-of-ruby-whose-file-is-another",
