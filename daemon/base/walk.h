@@ -117,7 +117,7 @@ typedef enum
 enum
 {
   SONDE_WALK_TORN = 1 << 0, /* ends where something could not be read, or was no code */
-  SONDE_WALK_DEEP = 1 << 1, /* there are more frames than it has room for */
+  SONDE_WALK_DEEP = 1 << 1, /* there are more frames than it has room, or takes steps, for */
 };
 
 typedef struct

@@ -13,6 +13,7 @@
 #define N_SEEN        16384 /* a power of two */
 #define MAX_KEYS      1024  /* of threads: glibc's PTHREAD_KEYS_MAX */
 #define KEYS_A_BLOCK  32
+#define MAX_STEPS     512  /* of a walk: with what is on the list and is no frame of it */
 #define WINDOW_BYTES  2048 /* of frames, read at once; a power of two */
 #define YOUNG_MS      1000 /* an address of code is used anew while a program loads more */
 #define CHECK_MS      50
@@ -106,6 +107,7 @@ struct scratch
   uint32_t is_builtin; /* what is told of, see CODE_IS_BUILTIN */
   uint32_t is_rising;  /* callers lie behind their callees, not before */
   uint32_t n_records;  /* of this processor: written, or lost and counted by the kernel */
+  uint32_t has_failed; /* something could not be read: nothing more is told of */
   uint8_t window[WINDOW_BYTES + SONDE_WALK_FRAME_BYTES + 8];
   SondeWalkRecord walk;
   SondeWalkCode code;
@@ -185,6 +187,20 @@ read_pointer (uint64_t address)
   return value;
 }
 
+/* A read that fails is a fault, which costs more than others: after one the walk ends. Returns: 0
+ * if it was read */
+static inline long
+try_pointer (uint64_t address, uint64_t *value)
+{
+  return bpf_probe_read_user (value, sizeof *value, (const void *) address);
+}
+
+static inline long
+try_number (uint64_t address, uint32_t *value)
+{
+  return bpf_probe_read_user (value, sizeof *value, (const void *) address);
+}
+
 /* The kernel counts as lost what the ring has no room for, and nothing else. */
 static inline int
 count_record (struct scratch *scratch, int result)
@@ -194,58 +210,61 @@ count_record (struct scratch *scratch, int result)
   return result;
 }
 
-/* Where the characters of a compact string of CPython are. Returns: their width; 0: it is none */
-static inline uint32_t
+/* Where the characters of a compact string of CPython are. Returns: their width; 0: it is none; -1:
+ * it cannot be read */
+static inline int
 find_python_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
 {
-  uint32_t state = 0;
+  uint64_t type;
+  uint32_t state;
 
-  if (read_pointer (address + OBJECT_TYPE) != place->text_type
-      || bpf_probe_read_user (&state, sizeof state,
-                              (const void *) (address + place->layout.text_state)))
+  if (try_pointer (address + OBJECT_TYPE, &type))
+    return -1;
+  if (type != place->text_type)
     return 0;
+  if (try_number (address + place->layout.text_state, &state))
+    return -1;
   *from = address + ((state >> 6 & 1) ? place->layout.text_ascii : place->layout.text_other);
   return state >> 2 & 7;
 }
 
-static inline uint32_t
+static inline int
 find_php_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from)
 {
-  uint32_t flags = 0;
+  uint32_t flags;
 
-  if (bpf_probe_read_user (&flags, sizeof flags,
-                           (const void *) (address + place->layout.text_state))
-      || (flags & TYPE_MASK) != TYPE_IS_STRING)
-    return 0;
+  if (try_number (address + place->layout.text_state, &flags))
+    return -1;
   *from = address + place->layout.text_ascii;
-  return SONDE_WALK_UTF8;
+  return (flags & TYPE_MASK) == TYPE_IS_STRING ? SONDE_WALK_UTF8 : 0;
 }
 
-static inline uint32_t
+static inline int
 find_ruby_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from, uint64_t *length)
 {
-  uint64_t flags = read_pointer (address + place->layout.text_state);
+  uint64_t flags;
 
+  if (try_pointer (address + place->layout.text_state, &flags))
+    return -1;
   if ((flags & VALUE_TYPE) != VALUE_IS_STRING)
     return 0;
   *length = flags >> EMBEDDED_LENGTH & 31;
   *from = address + place->layout.text_ascii;
-  if ((flags & IS_SPECIAL) != 0)
-    {
-      *length = read_pointer (address + place->layout.text_length);
-      *from = read_pointer (address + place->layout.text_other);
-    }
+  if ((flags & IS_SPECIAL) != 0
+      && (try_pointer (address + place->layout.text_length, length)
+          || try_pointer (address + place->layout.text_other, from)))
+    return -1;
   return SONDE_WALK_UTF8;
 }
 
-/* Characters of a string. */
+/* Characters of a string. Returns: 0, also if it is none; -1: it cannot be read */
 __noinline int
 read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, struct bytes *bytes)
 {
   uint64_t length = 0;
   uint64_t from = 0;
-  uint32_t width;
   uint32_t unit;
+  int width;
 
   if (!place || !text || !bytes)
     return -1;
@@ -257,11 +276,14 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, s
     {
       width = place->kind == SONDE_WALK_PHP ? find_php_text (place, address, &from)
                                             : find_python_text (place, address, &from);
-      length = read_pointer (address + place->layout.text_length);
+      if (width > 0 && try_pointer (address + place->layout.text_length, &length))
+        width = -1;
     }
+  if (width < 0)
+    return -1;
   unit = width == SONDE_WALK_UTF8 ? 1 : width;
   if (unit != 1 && unit != 2 && unit != 4)
-    return -1;
+    return 0;
   if (length > SONDE_WALK_TEXT_BYTES / unit - 1)
     length = SONDE_WALK_TEXT_BYTES / unit - 1;
   length *= unit;
@@ -274,28 +296,50 @@ read_text (const SondeWalkPlace *place, uint64_t address, SondeWalkText *text, s
   return 0;
 }
 
+/* Of what is told of. Returns: 0 also if it cannot be read, or something before could not */
+static inline uint64_t
+fetch_pointer (struct scratch *scratch, uint64_t address)
+{
+  uint64_t value = 0;
+
+  if (!scratch->has_failed && try_pointer (address, &value))
+    scratch->has_failed = 1;
+  return scratch->has_failed ? 0 : value;
+}
+
+static inline uint32_t
+fetch_number (struct scratch *scratch, uint64_t address)
+{
+  uint32_t value = 0;
+
+  if (!scratch->has_failed && try_number (address, &value))
+    scratch->has_failed = 1;
+  return scratch->has_failed ? 0 : value;
+}
+
 /* A line table of CPython. Returns: how many bytes of it there are */
 static inline uint64_t
-copy_python_lines (SondeWalkCode *code, uint64_t address)
+copy_python_lines (struct scratch *scratch, uint64_t address)
 {
-  uint64_t length = 0;
+  uint64_t length = fetch_pointer (scratch, address + BYTES_LENGTH);
 
-  bpf_probe_read_user (&length, sizeof length, (const void *) (address + BYTES_LENGTH));
   if (length > SONDE_WALK_LINES_BYTES - 1)
     length = SONDE_WALK_LINES_BYTES - 1;
   asm volatile("%0 &= 4095" : "+r"(length));
-  return bpf_probe_read_user (code->lines, length, (const void *) (address + BYTES_DATA)) ? 0
-                                                                                          : length;
+  if (!scratch->has_failed
+      && bpf_probe_read_user (scratch->code.lines, length, (const void *) (address + BYTES_DATA)))
+    scratch->has_failed = 1;
+  return scratch->has_failed ? 0 : length;
 }
 
 /* A name that there is none of is empty: that of the code outside of functions, for one. */
 static inline void
 tell_text (struct scratch *scratch, uint64_t address, SondeWalkText *text, uint8_t *bytes)
 {
-  text->width = 1;
+  text->width = scratch->has_failed ? 0 : 1;
   text->size_bytes = 0;
-  if (address != 0)
-    read_text (&scratch->place, address, text, (struct bytes *) bytes);
+  if (!scratch->has_failed && address != 0)
+    scratch->has_failed = read_text (&scratch->place, address, text, (struct bytes *) bytes) != 0;
 }
 
 /* What CPython has of a code object. Returns: bytes of its lines */
@@ -305,12 +349,13 @@ describe_python (struct scratch *scratch, uint64_t address)
   const SondeWalkLayout *layout = &scratch->place.layout;
   SondeWalkCode *code = &scratch->code;
 
-  bpf_probe_read_user (&code->first_line, sizeof code->first_line,
-                       (const void *) (address + layout->code_line));
-  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
-  tell_text (scratch, read_pointer (address + layout->code_file), &code->file, code->file_bytes);
+  code->first_line = fetch_number (scratch, address + layout->code_line);
   tell_text (scratch, 0, &code->scope, code->scope_bytes);
-  return copy_python_lines (code, read_pointer (address + layout->code_lines));
+  tell_text (scratch, fetch_pointer (scratch, address + layout->code_name), &code->name,
+             code->name_bytes);
+  tell_text (scratch, fetch_pointer (scratch, address + layout->code_file), &code->file,
+             code->file_bytes);
+  return copy_python_lines (scratch, fetch_pointer (scratch, address + layout->code_lines));
 }
 
 static inline void
@@ -318,20 +363,20 @@ describe_php (struct scratch *scratch, uint64_t address)
 {
   const SondeWalkLayout *layout = &scratch->place.layout;
   SondeWalkCode *code = &scratch->code;
-  uint64_t scope = read_pointer (address + layout->code_scope);
+  uint64_t scope = fetch_pointer (scratch, address + layout->code_scope);
   uint64_t file = 0;
 
   if (!scratch->is_builtin)
     {
-      bpf_probe_read_user (&code->first_line, sizeof code->first_line,
-                           (const void *) (address + layout->code_line));
-      file = read_pointer (address + layout->code_file);
+      code->first_line = fetch_number (scratch, address + layout->code_line);
+      file = fetch_pointer (scratch, address + layout->code_file);
     }
+  tell_text (scratch, fetch_pointer (scratch, address + layout->code_name), &code->name,
+             code->name_bytes);
   if (scope != 0)
-    scope = read_pointer (scope + layout->scope_name);
-  tell_text (scratch, read_pointer (address + layout->code_name), &code->name, code->name_bytes);
-  tell_text (scratch, file, &code->file, code->file_bytes);
+    scope = fetch_pointer (scratch, scope + layout->scope_name);
   tell_text (scratch, scope, &code->scope, code->scope_bytes);
+  tell_text (scratch, file, &code->file, code->file_bytes);
 }
 
 /* An index, which says of each word of code how many entries begin up to there; and the entries. */
@@ -341,13 +386,15 @@ copy_ruby_lines (struct scratch *scratch, uint64_t body)
   const SondeWalkLayout *layout = &scratch->place.layout;
   SondeWalkCode *code = &scratch->code;
   SondeWalkLines *lines = (SondeWalkLines *) code->lines;
-  uint32_t n_words = 0;
-  uint32_t n_entries = 0;
+  uint32_t n_words = fetch_number (scratch, body + layout->code_size);
+  uint32_t n_entries = fetch_number (scratch, body + layout->code_n_lines);
+  uint64_t index = fetch_pointer (scratch, body + layout->code_index);
+  uint64_t entries = fetch_pointer (scratch, body + layout->code_lines);
   uint64_t index_bytes;
   uint64_t entries_bytes;
 
-  bpf_probe_read_user (&n_words, sizeof n_words, (const void *) (body + layout->code_size));
-  bpf_probe_read_user (&n_entries, sizeof n_entries, (const void *) (body + layout->code_n_lines));
+  if (scratch->has_failed)
+    return 0;
   index_bytes = (uint64_t) n_words / 512 + 1;
   if (index_bytes > SONDE_WALK_MAX_INDEX_STEPS)
     index_bytes = SONDE_WALK_MAX_INDEX_STEPS;
@@ -366,13 +413,14 @@ copy_ruby_lines (struct scratch *scratch, uint64_t body)
     return 0;
   lines->index_bytes = index_bytes;
   lines->n_entries = n_entries;
-  if (index_bytes > 0
-      && bpf_probe_read_user (code->lines + sizeof *lines, index_bytes,
-                              (const void *) read_pointer (body + layout->code_index)))
-    return 0;
-  if (bpf_probe_read_user (code->lines + sizeof *lines + index_bytes, entries_bytes,
-                           (const void *) read_pointer (body + layout->code_lines)))
-    return 0;
+  if ((index_bytes > 0
+       && bpf_probe_read_user (code->lines + sizeof *lines, index_bytes, (const void *) index))
+      || bpf_probe_read_user (code->lines + sizeof *lines + index_bytes, entries_bytes,
+                              (const void *) entries))
+    {
+      scratch->has_failed = 1;
+      return 0;
+    }
   return sizeof *lines + index_bytes + entries_bytes;
 }
 
@@ -381,18 +429,21 @@ describe_ruby (struct scratch *scratch, uint64_t address)
 {
   const SondeWalkLayout *layout = &scratch->place.layout;
   SondeWalkCode *code = &scratch->code;
-  uint64_t body = read_pointer (address + layout->code_body);
-  uint64_t file = read_pointer (body + layout->code_file);
+  uint64_t body = fetch_pointer (scratch, address + layout->code_body);
+  uint64_t file = fetch_pointer (scratch, body + layout->code_file);
 
   /* A number, with a bit behind it that says so. */
-  code->first_line = read_pointer (body + layout->code_line) >> 1;
-  code->first_instruction = read_pointer (body + layout->code_instructions);
-  /* Two paths: as it was said, and without links. */
-  if ((read_pointer (file) & (VALUE_TYPE | IS_SPECIAL)) == (VALUE_IS_ARRAY | IS_SPECIAL))
-    file = read_pointer (file + EMBEDDED);
-  tell_text (scratch, read_pointer (body + layout->code_name), &code->name, code->name_bytes);
-  tell_text (scratch, file, &code->file, code->file_bytes);
+  code->first_line = fetch_pointer (scratch, body + layout->code_line) >> 1;
+  code->first_instruction = fetch_pointer (scratch, body + layout->code_instructions);
   tell_text (scratch, 0, &code->scope, code->scope_bytes);
+  tell_text (scratch, fetch_pointer (scratch, body + layout->code_name), &code->name,
+             code->name_bytes);
+  /* Two paths: as it was said, and without links. */
+  if (file != 0
+      && (fetch_pointer (scratch, file) & (VALUE_TYPE | IS_SPECIAL))
+             == (VALUE_IS_ARRAY | IS_SPECIAL))
+    file = fetch_pointer (scratch, file + EMBEDDED);
+  tell_text (scratch, file, &code->file, code->file_bytes);
   return copy_ruby_lines (scratch, body);
 }
 
@@ -453,28 +504,54 @@ look_at_code (const SondeWalkPlace *place, uint64_t address)
   return type == FUNCTION_USER || type == FUNCTION_EVAL ? 0 : CODE_IS_NONE;
 }
 
-/* What another object at the same address has not. */
 static inline uint64_t
-identify_code (const SondeWalkPlace *place, uint64_t address)
+mix (uint64_t identity, uint64_t value)
+{
+  identity = (identity ^ value) * 0x9E3779B97F4A7C15ull;
+  return identity ^ identity >> 32;
+}
+
+/* What another object at the same address has not; @what: CODE_*. Code outside of functions has no
+ * name in PHP, and is freed when its file was included: the next one lies at the same address.
+ * Returns: 0; -1: it cannot be read */
+static inline int
+identify_code (const SondeWalkPlace *place, uint64_t address, int what, uint64_t *identity)
 {
   const SondeWalkLayout *layout = &place->layout;
   uint64_t name;
+  uint64_t file;
   uint64_t other = 0;
+  uint64_t line = 0;
+  uint32_t number;
 
   if (place->kind == SONDE_WALK_RUBY)
     {
       /* Its texts have no hash; but what it has of its own lies elsewhere. */
-      other = read_pointer (address + layout->code_body);
-      name = read_pointer (other + layout->code_name) ^ read_pointer (other + layout->code_line);
+      if (try_pointer (address + layout->code_body, &other)
+          || try_pointer (other + layout->code_name, &name)
+          || try_pointer (other + layout->code_file, &file)
+          || try_pointer (other + layout->code_line, &line))
+        return -1;
+      *identity = mix (mix (mix (other, name), file), line);
+      return 0;
     }
-  else
-    {
-      name = read_pointer (address + layout->code_name);
-      bpf_probe_read_user (&other, sizeof other, (const void *) (name + layout->text_hash));
-      if (layout->code_scope != 0)
-        name ^= read_pointer (address + layout->code_scope) << 1;
-    }
-  return name ^ other * 0x9E3779B97F4A7C15ull;
+  if (try_pointer (address + layout->code_name, &name)
+      || (name != 0 && try_pointer (name + layout->text_hash, &other)))
+    return -1;
+  *identity = mix (name, other);
+  if (place->kind != SONDE_WALK_PHP)
+    return 0;
+  if (try_pointer (address + layout->code_scope, &other))
+    return -1;
+  *identity = mix (*identity, other);
+  /* A function of the interpreter itself has neither, and its object ends before them. */
+  if (what == CODE_IS_BUILTIN)
+    return 0;
+  if (try_pointer (address + layout->code_file, &file)
+      || try_number (address + layout->code_line, &number))
+    return -1;
+  *identity = mix (mix (*identity, file), number);
+  return 0;
 }
 
 /* Tells of a code object if that was not done. Its @key is its @address, or what others of the same
@@ -507,21 +584,23 @@ meet_code (struct bpf_perf_event_data *sample,
       = seen->code == key && seen->pid == pid && seen->generation == (uint32_t) place->generation;
   if (is_same && now_ms - seen->since_ms >= YOUNG_MS && now_ms - seen->checked_ms < CHECK_MS)
     return seen->identity & CODE_IS_BUILTIN;
-  identity = identify_code (place, address);
-  if (is_same && (seen->identity ^ identity) >> 1 == 0)
+  what = look_at_code (place, address);
+  if (what == CODE_IS_NONE || identify_code (place, address, what, &identity))
+    return CODE_IS_NONE;
+  identity = (identity & ~(uint64_t) CODE_IS_BUILTIN) | what;
+  if (is_same && seen->identity == identity)
     {
       seen->checked_ms = now_ms;
-      return seen->identity & CODE_IS_BUILTIN;
+      return what;
     }
-  what = look_at_code (place, address);
-  if (what == CODE_IS_NONE || scratch->n_told >= SONDE_WALK_MAX_CODES)
+  if (scratch->n_told >= SONDE_WALK_MAX_CODES || scratch->has_failed)
     return what;
   scratch->n_told++;
   scratch->is_builtin = what;
   if (tell_code (sample, scratch, key, address))
     return what;
   seen->code = key;
-  seen->identity = (identity & ~(uint64_t) CODE_IS_BUILTIN) | what;
+  seen->identity = identity;
   seen->pid = pid;
   seen->generation = place->generation;
   seen->since_ms = now_ms;
@@ -541,6 +620,8 @@ move_window (struct scratch *scratch)
     return -1;
   size_bytes = scratch->place.layout.frame_size & (2 * SONDE_WALK_FRAME_BYTES - 1);
   end = scratch->frame + size_bytes;
+  if (end < scratch->frame)
+    return -1;
   if (scratch->frame >= scratch->window_at && end <= scratch->window_at + scratch->window_bytes)
     return 0;
   scratch->window_at = scratch->frame;
@@ -602,26 +683,31 @@ step_python (struct walker *walker, SondeWalkFrame *frame)
 
 /* Of the newest frame the evaluating function has the instruction in a register, and the frame in
  * another (ZEND_VM_FP_GLOBAL_REG, ZEND_VM_IP_GLOBAL_REG). What the frame has of it may be older, or
- * of another function that was called before. Returns: 0: it is not known */
-static inline uint64_t
-find_instruction (const struct walker *walker, uint64_t function)
+ * of another function that was called before. @at: 0: it is not known. Returns: 0; -1: what would
+ * tell cannot be read */
+static inline int
+find_instruction (const struct walker *walker, uint64_t function, uint64_t *at)
 {
   const struct scratch *scratch = walker->scratch;
   const SondeWalkLayout *layout = &scratch->place.layout;
   uint64_t saved = field (scratch, layout->frame_at);
-  uint64_t at = walker->sample->regs.r15;
-  uint32_t n = 0;
-  uint64_t first;
+  uint64_t current = walker->sample->regs.r15;
   uint64_t size_bytes;
+  uint64_t first;
+  uint32_t n;
 
+  *at = saved;
   if (scratch->walk.n_frames > 0)
-    return saved;
-  bpf_probe_read_user (&n, sizeof n, (const void *) (function + layout->code_n_lines));
-  first = read_pointer (function + layout->code_lines);
+    return 0;
+  if (try_number (function + layout->code_n_lines, &n)
+      || try_pointer (function + layout->code_lines, &first))
+    return -1;
   size_bytes = (uint64_t) n * INSTRUCTION_BYTES;
-  if (walker->sample->regs.r14 == scratch->frame && at - first < size_bytes)
-    return at;
-  return saved - first < size_bytes ? saved : 0;
+  if (walker->sample->regs.r14 == scratch->frame && current - first < size_bytes)
+    *at = current;
+  else if (saved - first >= size_bytes)
+    *at = 0;
+  return 0;
 }
 
 /* A closure is an object that has the function: another at the same address is another function,
@@ -641,18 +727,17 @@ step_php (struct walker *walker, SondeWalkFrame *frame)
   /* It stands for what calls functions from outside. */
   if (function == 0)
     return FRAME_SKIPPED;
-  if ((info & CALL_IS_CLOSURE) != 0)
-    key = read_pointer (function + layout->code_lines);
+  if ((info & CALL_IS_CLOSURE) != 0 && try_pointer (function + layout->code_lines, &key))
+    return FRAME_TORN;
   if (key == 0)
     key = function;
   what = meet_code (walker->sample, scratch, key, function);
   if (what == CODE_IS_NONE)
     return FRAME_TORN;
-  if (what != CODE_IS_BUILTIN)
-    instruction = find_instruction (walker, function);
-  if (instruction != 0)
-    bpf_probe_read_user (&line, sizeof line,
-                         (const void *) (instruction + layout->instruction_line));
+  if (what != CODE_IS_BUILTIN && find_instruction (walker, function, &instruction))
+    return FRAME_TORN;
+  if (instruction != 0 && try_number (instruction + layout->instruction_line, &line))
+    return FRAME_TORN;
   frame->code = key;
   frame->at = line;
   frame->entry = what != CODE_IS_BUILTIN && (info & CALL_IS_TOP) != 0;
@@ -720,7 +805,7 @@ step (uint32_t index, struct walker *walker)
       = &scratch->walk.frames[scratch->walk.n_frames & (SONDE_WALK_MAX_FRAMES - 1)];
   int result = FRAME_TORN;
 
-  if (scratch->frame == 0)
+  if (scratch->frame == 0 || scratch->walk.n_frames >= SONDE_WALK_MAX_FRAMES)
     return 1;
   if (move_window (scratch) == 0)
     result = step_of_kind (walker, frame);
@@ -784,11 +869,10 @@ begin_python (struct scratch *scratch)
   scratch->frame = read_pointer (state + layout->state_frame);
   if (layout->is_indirect && scratch->frame != 0)
     scratch->frame = read_pointer (scratch->frame + layout->holder_frame);
-  if (layout->state_chunk != 0)
-    {
-      scratch->chunk = read_pointer (state + layout->state_chunk);
-      scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
-    }
+  if (layout->state_chunk != 0 && scratch->frame != 0)
+    scratch->chunk = read_pointer (state + layout->state_chunk);
+  if (scratch->chunk != 0)
+    scratch->chunk_end = scratch->chunk + read_pointer (scratch->chunk + CHUNK_SIZE);
   return 1;
 }
 
@@ -828,10 +912,12 @@ begin_ruby (struct scratch *scratch)
       || variable[0] == 0 || variable[0] >= MAX_MODULES || variable[1] >= MAX_VARIABLE)
     return 0;
   block = read_pointer (read_pointer (thread + THREAD_MODULES) + variable[0] * MODULE_BYTES);
-  state = read_pointer (block + variable[1]);
+  state = block != 0 ? read_pointer (block + variable[1]) : 0;
   if (state == 0)
     return 0;
   scratch->frame = read_pointer (state + layout->state_frame);
+  if (scratch->frame == 0)
+    return 0;
   scratch->chunk = read_pointer (state + layout->state_chunk);
   scratch->chunk_end
       = scratch->chunk + read_pointer (state + layout->state_chunk_size) * sizeof (uint64_t);
@@ -879,8 +965,10 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->is_rising = 0;
   if (!begin (scratch))
     return 1;
+  scratch->window_at = 0;
   scratch->window_bytes = 0;
   scratch->n_told = 0;
+  scratch->has_failed = 0;
   scratch->now_ms = bpf_ktime_get_ns () / 1000000;
 
   scratch->walk.kind = SONDE_WALK_RECORD_FRAMES;
@@ -889,7 +977,7 @@ sonde_walk (struct bpf_perf_event_data *sample)
   scratch->walk.ip = sample->regs.rip;
   scratch->walk.n_frames = 0;
   walker.scratch = scratch;
-  bpf_loop (SONDE_WALK_MAX_FRAMES, step, &walker, 0);
+  bpf_loop (MAX_STEPS, step, &walker, 0);
   if (scratch->frame != 0 && scratch->walk.flags == 0)
     scratch->walk.flags |= SONDE_WALK_DEEP;
   scratch->walk.number = scratch->n_records + 1;

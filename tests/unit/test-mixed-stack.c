@@ -133,6 +133,27 @@ keeps_apart_what_does_not_fit (void)
   g_assert_cmpstr (none, ==, "E 5 E 6");
 }
 
+/* There are more segments than those of the list that are known, so none has too few. */
+static void
+keeps_apart_what_is_cut_short_and_does_not_fit (void)
+{
+  static const uint32_t flags[] = { SONDE_WALK_TORN, SONDE_WALK_DEEP };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autofree char *fewer
+          = merge_so ("5 E 6", "b1 a1", FLAG, TRUE, flags[i], MAX_FRAMES, SONDE_MIXED_APART);
+      g_autofree char *none
+          = merge_so ("5 6", "b0 a0", FLAG, TRUE, flags[i], MAX_FRAMES, SONDE_MIXED_APART);
+
+      g_assert_cmpstr (fewer, ==, "5 E 6 | b a");
+      g_assert_cmpstr (none, ==, "5 6 | b a");
+      ASSERT_MERGED ("5 E 6", "b0 a0", FLAG, TRUE, flags[i], "5 b a 6");
+      /* Of a native stack that is cut, too, nothing is known. */
+      ASSERT_MERGED ("5 E 6", "b1 a1", FLAG, FALSE, flags[i], "5 b 6 a");
+    }
+}
+
 static void
 knows_the_evaluator_by_its_ranges (void)
 {
@@ -164,6 +185,10 @@ begins_with_what_is_about_to_be_evaluated (void)
   /* In the function that is about to enter the evaluator. */
   ASSERT_MERGED ("5 E 6 E 7", "c1 b1 a1", FLAG, TRUE, 0, "c 5 b 6 a 7");
   ASSERT_MERGED ("5 6", "b0 a1", FLAG, TRUE, 0, "b a 5 6");
+  /* So it is where the rest of the list could not be read. */
+  ASSERT_MERGED ("5 E 6", "b1 a0", FLAG, TRUE, SONDE_WALK_TORN, "b 5 a 6");
+  ASSERT_MERGED ("5 E 6 E 7", "c1 b1 a1", FLAG, TRUE, SONDE_WALK_DEEP, "c 5 b 6 a 7");
+  ASSERT_MERGED ("5 E 6 E 7", "c1 b1", FLAG, TRUE, SONDE_WALK_DEEP, "5 c 6 b 7");
   /* All else as of the others. */
   ASSERT_MERGED ("E 5 E 6 E 7", "b1 a1", FLAG, TRUE, 0, "E 5 b 6 a 7");
   ASSERT_MERGED ("5 E 6 E 7", "d0 c1 b0 a1", FLAG, TRUE, 0, "5 d c 6 b a 7");
@@ -181,6 +206,8 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/mixed-stack/keeps-apart-what-does-not-fit", keeps_apart_what_does_not_fit);
+  g_test_add_func ("/mixed-stack/keeps-apart-what-is-cut-short-and-does-not-fit",
+                   keeps_apart_what_is_cut_short_and_does_not_fit);
   g_test_add_func ("/mixed-stack/cuts-off-behind-what-has-no-room",
                    cuts_off_behind_what_has_no_room);
   g_test_add_func ("/mixed-stack/begins-with-what-is-about-to-be-evaluated",

@@ -101,7 +101,67 @@ refuses_versions_and_builds_that_it_does_not_know (void)
       assert_refused (&changed, -ENOTSUP, rows[i].phrase);
     }
   changed.constants = NULL;
+  assert_refused (&changed, -ENOTSUP, "cannot be read");
+}
+
+/* As those of a PHP that has fileinfo built in. */
+static void
+finds_the_version_anywhere_in_constants_of_many_pieces (void)
+{
+  static const char text[] = "API20220829,NTS";
+  const gsize size_bytes = 9 << 20;
+  g_autofree char *many = g_malloc0 (size_bytes);
+  PhpFile changed = { GLOBALS_BYTES, EVALUATOR_SIZE, many, 0 };
+  SondeRuntime runtime;
+  const char *why;
+
+  for (gsize end = 64 << 10; end <= 128 << 10; end += 64 << 10)
+    for (gsize at = end - 80; at < end + 8; at++)
+      {
+        changed.constants_bytes = at + sizeof text;
+        memcpy (many + at, text, sizeof text);
+        g_assert_cmpint (find (&changed, &runtime, &why), ==, 0);
+        g_assert_cmpuint (runtime.version, ==, 802);
+        memset (many + at, 0, sizeof text);
+      }
+  changed.constants_bytes = size_bytes;
   assert_refused (&changed, -ENOTSUP, "its version");
+  memcpy (many + size_bytes - sizeof text, text, sizeof text);
+  g_assert_cmpint (find (&changed, &runtime, &why), ==, 0);
+}
+
+/* @constants_bytes: as the file says; @file_bytes: that it has, most of them zeros */
+static int
+find_resized (guint64 constants_bytes, gsize file_bytes, const char **why)
+{
+  g_auto (PythonFile) file;
+  g_autoptr (GByteArray) bytes = NULL;
+  sonde_autofd int fd = memfd_create ("resized", MFD_CLOEXEC);
+  SondeRuntime runtime;
+  Elf64_Shdr *section;
+
+  php_init (&file, &php);
+  bytes = python_file_build (&file);
+  /* It is the last one. */
+  section = (gpointer) (bytes->data + bytes->len - sizeof *section);
+  section->sh_size = constants_bytes;
+  g_assert_cmpint (write (fd, bytes->data, bytes->len), ==, bytes->len);
+  g_assert_cmpint (ftruncate (fd, (off_t) file_bytes), ==, 0);
+  return sonde_runtime_find (SONDE_WALK_PHP, fd, "php8.2", &runtime, why);
+}
+
+static void
+says_of_constants_that_they_were_not_read (void)
+{
+  const char *why = "";
+
+  g_assert_cmpint (find_resized (64 << 20, 65 << 20, &why), ==, 0);
+  g_assert_cmpint (find_resized ((64 << 20) + 1, 65 << 20, &why), ==, -ENOTSUP);
+  g_assert_nonnull (strstr (why, "larger than 64 MiB"));
+  g_assert_cmpint (find_resized (64 << 20, 1 << 20, &why), ==, -ENOTSUP);
+  g_assert_nonnull (strstr (why, "cannot be read"));
+  g_assert_cmpint (find_resized (G_MAXUINT64, 1 << 20, &why), ==, -ENOTSUP);
+  g_assert_nonnull (strstr (why, "cannot be read"));
 }
 
 static void
@@ -201,6 +261,10 @@ main (int argc, char **argv)
                    refuses_what_its_size_does_not_confirm);
   g_test_add_func ("/php-finder/refuses-versions-and-builds-that-it-does-not-know",
                    refuses_versions_and_builds_that_it_does_not_know);
+  g_test_add_func ("/php-finder/finds-the-version-anywhere-in-constants-of-many-pieces",
+                   finds_the_version_anywhere_in_constants_of_many_pieces);
+  g_test_add_func ("/php-finder/says-of-constants-that-they-were-not-read",
+                   says_of_constants_that_they_were_not_read);
   g_test_add_func ("/php-finder/reads-no-constants-beyond-their-end",
                    reads_no_constants_beyond_their_end);
   g_test_add_func ("/php-finder/takes-no-other-file-for-php", takes_no_other_file_for_php);

@@ -549,10 +549,28 @@ point_nowhere (FakeInterpreter *fake)
   fake->frames[1].caller = (const FakeFrame *) 8;
 }
 
+/* Its caller would end behind all addresses, as far from the frame as whole windows are long. */
+static void
+point_to_the_last_address (FakeInterpreter *fake)
+{
+  static _Alignas(2048) uint8_t window[4096];
+  FakeFrame *frame = (FakeFrame *) (window + 2048 - 24);
+
+  *frame = fake->frames[1];
+  frame->caller = (const FakeFrame *) -24;
+  fake->frames[2].caller = frame;
+}
+
 static void
 call_text_code (FakeInterpreter *fake)
 {
   fake->frames[1].code = &fake->texts[0];
+}
+
+static void
+call_what_has_its_name_nowhere (FakeInterpreter *fake)
+{
+  fake->codes[1].name = (const FakeText *) 8;
 }
 
 static void
@@ -567,7 +585,11 @@ ends_where_the_list_does_not (void)
   g_assert_cmpuint (n_frames, ==, SONDE_WALK_MAX_FRAMES);
   g_assert_cmpuint (walk_hostile (point_nowhere, &n_frames), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, N_FRAMES - 1);
+  g_assert_cmpuint (walk_hostile (point_to_the_last_address, &n_frames), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, N_FRAMES - 1);
   g_assert_cmpuint (walk_hostile (call_text_code, &n_frames), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (walk_hostile (call_what_has_its_name_nowhere, &n_frames), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, 1);
 }
 
@@ -770,6 +792,37 @@ walks_what_runs_in_php (void)
   sampled_clear (&sampled);
 }
 
+/* What a file has outside of functions is freed when it was included, and that of the next file has
+ * the same address. It has no name. */
+static void
+tells_again_of_code_without_a_name_whose_file_is_another (void)
+{
+  FakePhp fake;
+  PhpText other;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_php (NULL, &fake, &sampled))
+    return;
+  php_text (&other, "/srv/b.php");
+  fake.functions[2].file = &other;
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==, 0);
+  burn (RUN_MS);
+  /* So does it where only the line is another: of the same text, evaluated twice. */
+  fake.functions[2].line = 9;
+  burn (RUN_MS);
+  sampled_read (&sampled);
+  g_assert_cmpuint (sampled.codes->len, ==, 5);
+  codes = (const void *) sampled.codes->data;
+  for (guint i = 2; i < 5; i++)
+    g_assert_cmpuint (codes[i].code, ==, (guintptr) &fake.functions[2]);
+  g_assert_cmpint (memcmp (codes[2].file_bytes, "/srv/gr\xc3\xbcn.php", 14), ==, 0);
+  g_assert_cmpint (memcmp (codes[3].file_bytes, "/srv/b.php", 10), ==, 0);
+  g_assert_cmpuint (codes[3].first_line, ==, 1);
+  g_assert_cmpuint (codes[4].first_line, ==, 9);
+  sampled_clear (&sampled);
+}
+
 /* Returns: the flags of the first walk; G_MAXUINT32: skipped. @code: (out): the first that came */
 static guint32
 spoil_php (void (*spoil) (FakePhp *fake), guint *n_frames, SondeWalkCode *code)
@@ -835,6 +888,33 @@ stand_at_no_instruction (FakePhp *fake)
 }
 
 static void
+name_nowhere (FakePhp *fake)
+{
+  fake->functions[1].name = (const PhpText *) 8;
+}
+
+static void
+stand_nowhere (FakePhp *fake)
+{
+  fake->calls[3].at = (const PhpInstruction *) 8;
+}
+
+/* Its frame is in memory, and where it leads to ends before what is the key of a closure. */
+static void
+close_over_nowhere (FakePhp *fake)
+{
+  gsize page_bytes = (gsize) sysconf (_SC_PAGESIZE);
+  uint8_t *pages
+      = mmap (NULL, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *at = pages + page_bytes - offsetof (PhpFunction, instructions);
+
+  g_assert_true (pages != MAP_FAILED);
+  memcpy (at, &fake->functions[0], offsetof (PhpFunction, instructions));
+  g_assert_cmpint (munmap (pages + page_bytes, page_bytes), ==, 0);
+  fake->calls[0].function = (const PhpFunction *) at;
+}
+
+static void
 ends_where_the_list_of_php_does_not (void)
 {
   SondeWalkCode code;
@@ -857,6 +937,100 @@ ends_where_the_list_of_php_does_not (void)
   g_assert_cmpuint (code.name.width, ==, 0);
   g_assert_cmpuint (spoil_php (stand_at_no_instruction, &n_frames, &code), ==, 0);
   g_assert_cmpuint (n_frames, ==, 3);
+  g_assert_cmpuint (spoil_php (name_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
+  g_assert_cmpuint (spoil_php (stand_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 2);
+  g_assert_cmpuint (spoil_php (close_over_nowhere, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 0);
+}
+
+#define N_NESTED 300
+
+static PhpCall nested[2 * N_NESTED];
+
+/* Between each two is one that makes no frame. */
+static void
+nest (FakePhp *fake, guint n)
+{
+  for (guint i = 0; i < 2 * n - 1; i++)
+    nested[i] = (PhpCall){ .at = fake->instructions,
+                           .function = i % 2 == 0 ? &fake->functions[0] : NULL,
+                           .caller = i + 2 < 2 * n ? &nested[i + 1] : NULL };
+  fake->globals = (PhpGlobals){ .chunk = nested, .call = nested };
+}
+
+static void
+nest_200 (FakePhp *fake)
+{
+  nest (fake, 200);
+}
+
+static void
+nest_256 (FakePhp *fake)
+{
+  nest (fake, 256);
+}
+
+static void
+nest_257 (FakePhp *fake)
+{
+  nest (fake, 257);
+}
+
+/* What is on the list and no function takes no room of one. */
+static void
+has_room_for_frames_that_others_lie_between (void)
+{
+  SondeWalkCode code;
+  guint n_frames;
+  guint32 flags = spoil_php (nest_200, &n_frames, &code);
+
+  if (flags == G_MAXUINT32)
+    return;
+  g_assert_cmpuint (flags, ==, 0);
+  g_assert_cmpuint (n_frames, ==, 200);
+  g_assert_cmpuint (spoil_php (nest_256, &n_frames, &code), ==, 0);
+  g_assert_cmpuint (n_frames, ==, 256);
+  g_assert_cmpuint (spoil_php (nest_257, &n_frames, &code), ==, SONDE_WALK_DEEP);
+  g_assert_cmpuint (n_frames, ==, 256);
+}
+
+static void
+lie_in_no_file (FakePhp *fake)
+{
+  fake->functions[0].file = (const PhpText *) 8;
+  fake->functions[2].file = (const PhpText *) 8;
+}
+
+/* A text that is not in memory for now is no reason to leave out functions. */
+static void
+tells_of_nothing_more_after_what_it_cannot_read (void)
+{
+  FakePhp fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+  const SondeWalkRecord *walks;
+
+  if (!walk_php (lie_in_no_file, &fake, &sampled))
+    return;
+  g_assert_cmpuint (sampled.codes->len, ==, 3);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[0].name.size_bytes, ==, 9);
+  g_assert_cmpuint (codes[0].scope.size_bytes, ==, 4);
+  g_assert_cmpuint (codes[0].file.width, ==, 0);
+  g_assert_cmpuint (codes[1].name.size_bytes, ==, 5);
+  g_assert_cmpuint (codes[1].file.width, ==, 1);
+  g_assert_cmpuint (codes[2].file.width, ==, 0);
+  /* The first one tells of one function, the second one of the others. */
+  g_assert_cmpuint (sampled.walks->len, >, 1);
+  walks = (const void *) sampled.walks->data;
+  g_assert_cmpuint (codes[0].number, ==, 1);
+  g_assert_cmpuint (walks[0].number, ==, 2);
+  g_assert_cmpuint (walks[1].number, ==, 5);
+  g_assert_cmpuint (walks[0].flags | walks[1].flags, ==, 0);
+  g_assert_cmpuint (walks[0].n_frames, ==, 3);
+  sampled_clear (&sampled);
 }
 
 /* --- Ruby of our own --- */
@@ -1054,6 +1228,28 @@ walks_what_runs_in_ruby (void)
   sampled_clear (&sampled);
 }
 
+static void
+tells_again_of_code_of_ruby_whose_file_is_another (void)
+{
+  FakeRuby fake;
+  RubyObject other = { .flags = 5 | 5 << 14, .here = "/b.rb" };
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_ruby (NULL, &fake, &sampled))
+    return;
+  fake.bodies[1].file = &other;
+  g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==, 0);
+  burn (RUN_MS);
+  sampled_read (&sampled);
+  g_assert_cmpuint (sampled.codes->len, ==, 3);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[2].code, ==, (guintptr) &fake.codes[1]);
+  g_assert_cmpuint (codes[2].file.size_bytes, ==, 5);
+  g_assert_cmpint (memcmp (codes[2].file_bytes, "/b.rb", 5), ==, 0);
+  sampled_clear (&sampled);
+}
+
 /* Returns: the flags of the first walk, 0 if there is none; G_MAXUINT32: skipped */
 static guint32
 spoil_ruby (void (*spoil) (FakeRuby *fake), guint *n_frames, SondeWalkCode *code)
@@ -1118,6 +1314,12 @@ lines_without_end (FakeRuby *fake)
 }
 
 static void
+code_without_a_body (FakeRuby *fake)
+{
+  fake->codes[1].body = (const RubyBody *) 8;
+}
+
+static void
 ends_where_the_list_of_ruby_does_not (void)
 {
   SondeWalkCode code;
@@ -1137,6 +1339,8 @@ ends_where_the_list_of_ruby_does_not (void)
   g_assert_cmpuint (n_frames, ==, 1);
   g_assert_cmpuint (spoil_ruby (block_of_text, &n_frames, &code), ==, SONDE_WALK_TORN);
   g_assert_cmpuint (n_frames, ==, 0);
+  g_assert_cmpuint (spoil_ruby (code_without_a_body, &n_frames, &code), ==, SONDE_WALK_TORN);
+  g_assert_cmpuint (n_frames, ==, 1);
   g_assert_cmpuint (spoil_ruby (lines_without_end, &n_frames, &code), ==, 0);
   g_assert_cmpuint (code.lines_bytes, <=, SONDE_WALK_LINES_BYTES);
   g_assert_cmpuint (code.name.size_bytes, <=, SONDE_WALK_TEXT_BYTES);
@@ -1236,6 +1440,14 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/ends-where-the-list-of-ruby-does-not",
                    ends_where_the_list_of_ruby_does_not);
   g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
+  g_test_add_func ("/walk-program/tells-again-of-code-without-a-name-whose-file-is-another",
+                   tells_again_of_code_without_a_name_whose_file_is_another);
+  g_test_add_func ("/walk-program/has-room-for-frames-that-others-lie-between",
+                   has_room_for_frames_that_others_lie_between);
+  g_test_add_func ("/walk-program/tells-of-nothing-more-after-what-it-cannot-read",
+                   tells_of_nothing_more_after_what_it_cannot_read);
+  g_test_add_func ("/walk-program/tells-again-of-code-of-ruby-whose-file-is-another",
+                   tells_again_of_code_of_ruby_whose_file_is_another);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
                    numbers_all_that_it_tells_also_what_is_lost);
   g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Decodes the line tables of CPython's code objects. */
+/* Decodes the line tables of code objects, of CPython and of Ruby. */
 #pragma once
 
 #include <stddef.h>
@@ -20,7 +20,8 @@ typedef enum
  * @at: bytes of code before the instruction; negative: before the first
  *
  * Returns: its line; @first_line if the table does not tell, 0 if it says that there is none
- * Source: Objects/lnotab_notes.txt and Objects/locations.md of CPython
+ * Source: Objects/lnotab_notes.txt and Objects/locations.md of CPython; of Ruby iseq.c,
+ *   succ_index_lookup(), and struct iseq_insn_info_entry in iseq.h
  */
 uint32_t sonde_line_table_find (SondeLineTableKind kind,
                                 const uint8_t *bytes,

@@ -88,13 +88,14 @@ sonde_mixed_stack_merge (const SondeMixedStack *self, uint64_t *out, size_t max_
   StackOutput output = { out, 0, max_out };
   size_t n_evaluators = count_evaluators (self);
   size_t n_segments = count_segments (self);
-  /* What is missing, of either, is missing at the outer end. */
-  bool from_leaf = !self->is_complete || self->flags != 0;
-  bool is_early = !from_leaf && self->begins_early && n_segments == n_evaluators + 1;
-  bool fits = from_leaf || is_early || n_evaluators == n_segments || n_evaluators == n_segments + 1;
-  size_t n_bare = from_leaf || is_early
-                      ? 0
-                      : n_evaluators - n_segments; /* evaluators before the first segment */
+  bool is_cut = self->flags != 0;
+  /* What is missing, of either, is missing at the outer end; a list that was cut has at least the
+   * segments that are known. */
+  bool is_early = self->is_complete && self->begins_early && n_segments == n_evaluators + 1;
+  bool from_leaf = !self->is_complete || is_cut || is_early;
+  bool fits = !self->is_complete || is_early || n_evaluators == n_segments
+              || n_evaluators == n_segments + 1 || (is_cut && n_evaluators > n_segments);
+  size_t n_bare = from_leaf ? 0 : n_evaluators - n_segments; /* before the first segment */
   size_t next = is_early ? put_segment (self, 0, &output) : 0;
 
   for (size_t i = 0; i < self->n_addrs; i++)
@@ -116,7 +117,7 @@ sonde_mixed_stack_merge (const SondeMixedStack *self, uint64_t *out, size_t max_
     }
   if (!fits && self->n_frames > 0)
     put (&output, self->apart);
-  while (next < self->n_frames && (!fits || !self->is_complete))
+  while (next < self->n_frames)
     next = put_segment (self, next, &output);
   *n_out = output.n;
   return fits ? SONDE_MIXED_RIGHT : SONDE_MIXED_APART;

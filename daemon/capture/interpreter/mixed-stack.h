@@ -14,7 +14,9 @@
  * A native stack has a frame of the interpreter's evaluating function for each *segment* of the
  * interpreter's own list. They are counted from the outermost, for a sample at the begin or the end
  * of that function has one native frame more, which is the innermost; from the leaf on all others
- * would get the frames of their callers.
+ * would get the frames of their callers. Where either was cut short they are counted from the leaf;
+ * a list that was cut has more segments than are known, so it does not fit a whole native stack that
+ * has fewer evaluating functions than these.
  */
 typedef struct
 {

@@ -9,6 +9,12 @@
 
 #define BUILD_BEGIN "API20" /* and the rest of a date */
 #define BUILD_BYTES 11      /* of it with that */
+#define KIND_BYTES  5       /* of what follows: ",NTS" and its end */
+
+/* With fileinfo built in, as PHP is by default, the constants have the rules of libmagic. */
+#define MAX_CONSTANTS_BYTES (64u << 20)
+#define PIECE_BYTES         (64u << 10) /* that are looked at at a time */
+#define OVERLAP_BYTES       (BUILD_BYTES + KIND_BYTES - 1)
 
 /* Of both versions. */
 #define FRAMES                                                                                     \
@@ -60,7 +66,7 @@ sonde_php_has_name (const char *file_name)
 
 /* The row of its version; @why: as it was. Returns: N_VERSIONS if there is none */
 static size_t
-find_version (const char *constants, size_t size_bytes, const char **why)
+match_version (const char *constants, size_t size_bytes, const char **why)
 {
   const char *at = constants;
   const char *end = constants + size_bytes;
@@ -71,7 +77,7 @@ find_version (const char *constants, size_t size_bytes, const char **why)
 
       for (size_t i = 0; i < N_VERSIONS; i++)
         {
-          static const char suffix[] = ",NTS"; /* and nothing else */
+          static const char suffix[KIND_BYTES] = ",NTS"; /* and nothing else */
 
           if (left < BUILD_BYTES + sizeof suffix
               || memcmp (at, versions[i].build, BUILD_BYTES) != 0)
@@ -86,6 +92,50 @@ find_version (const char *constants, size_t size_bytes, const char **why)
   return N_VERSIONS;
 }
 
+/* The row of the version that the constants tell, and N_VERSIONS if they tell none. Returns: 0 or a
+ * negative errno */
+static int
+find_version (const SondeElfFile *file, size_t *row, const char **why)
+{
+  Elf64_Shdr section;
+  uint64_t size_bytes;
+  char *piece;
+  int result = 0;
+
+  *row = N_VERSIONS;
+  if (!sonde_elf_file_find_section (file, ".rodata", SHT_PROGBITS, &section))
+    {
+      *why = "its constants cannot be read";
+      return -ENOENT;
+    }
+  if (section.sh_size > MAX_CONSTANTS_BYTES)
+    {
+      *why = "its constants are larger than 64 MiB";
+      return -E2BIG;
+    }
+  piece = malloc (PIECE_BYTES);
+  if (piece == NULL)
+    return -ENOMEM;
+  for (uint64_t at = 0; at < section.sh_size && *row == N_VERSIONS; at += size_bytes)
+    {
+      uint64_t before = at > 0 ? OVERLAP_BYTES : 0; /* what may begin in the last piece */
+
+      size_bytes = PIECE_BYTES - OVERLAP_BYTES;
+      if (size_bytes > section.sh_size - at)
+        size_bytes = section.sh_size - at;
+      result
+          = sonde_elf_file_read (file, section.sh_offset + at - before, piece, before + size_bytes);
+      if (result < 0)
+        {
+          *why = "its constants cannot be read";
+          break;
+        }
+      *row = match_version (piece, before + size_bytes, why);
+    }
+  free (piece);
+  return result;
+}
+
 int
 sonde_php_find (const SondeElfFile *file,
                 const char *file_name,
@@ -93,8 +143,6 @@ sonde_php_find (const SondeElfFile *file,
                 const char **why)
 {
   Elf64_Sym symbols[N_PHP_SYMBOLS];
-  void *constants = NULL;
-  size_t size_bytes = 0;
   size_t row;
   int result = sonde_exported_find (file, php_symbols, N_PHP_SYMBOLS, symbols);
 
@@ -104,11 +152,9 @@ sonde_php_find (const SondeElfFile *file,
   if (symbols[EVALUATOR].st_size == 0)
     return -ENOENT;
   *why = "its version is neither 8.2 nor 8.4";
-  result = sonde_exported_read_section (file, ".rodata", SHT_PROGBITS, &constants, &size_bytes);
+  result = find_version (file, &row, why);
   if (result < 0)
     return result == -ENOMEM ? result : -ENOTSUP;
-  row = find_version (constants, size_bytes, why);
-  free (constants);
   if (row == N_VERSIONS)
     return -ENOTSUP;
   *why = "its state has another size than that of its version";
