@@ -3,6 +3,7 @@
 #include "client/commands.h"
 
 #include "client/model/capture-file.h"
+#include "client/base/chance.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/pager.h"
@@ -239,8 +240,9 @@ has_time (const Side *self)
   return FALSE;
 }
 
+/* @verdict: (out) */
 static SondeProfileDiff *
-compare (const Side sides[2], const DiffOptions *options)
+compare (const Side sides[2], const DiffOptions *options, SondeDiffVerdict *verdict)
 {
   SondeProfileSide profiles[2];
   SondeProfileTimes times[2];
@@ -264,7 +266,11 @@ compare (const Side sides[2], const DiffOptions *options)
                                  .is_of_time = options->is_of_time };
     }
   diff = sonde_profile_diff_new (&profiles[0], &profiles[1]);
-  sonde_profile_diff_judge (diff, &times[0], &times[1], options->style.percent_limit);
+  /* what is not shown may be what it fails on */
+  *verdict = sonde_profile_diff_judge (
+      diff, &times[0], &times[1],
+      options->fail_percent >= 0 ? MIN (options->style.percent_limit, options->fail_percent)
+                                 : options->style.percent_limit);
   return diff;
 }
 
@@ -294,16 +300,18 @@ append_title (GString *out, const char *label, const Side *side, const DiffOptio
 
 /* The exit status. What these captures cannot show is no proof that nothing has changed. */
 static int
-judge (const SondeProfileDiff *diff, const DiffOptions *options)
+judge (const SondeProfileDiff *diff, SondeDiffVerdict verdict, const DiffOptions *options)
 {
   const SondeFunction *heaviest = NULL;
   const SondeFunction *slower;
   double seen = sonde_profile_diff_seen (diff, &heaviest);
   double change;
+  guint n_unjudged;
 
-  if (options->fail_percent < 0)
+  /* What is nowhere as large as that cannot have become slower by it. */
+  if (options->fail_percent < 0 || verdict == SONDE_DIFF_EMPTY)
     return 0;
-  if (heaviest == NULL)
+  if (verdict == SONDE_DIFF_UNKNOWN)
     {
       sonde_cli_complain ("--fail-on: too few samples to tell changes from chance");
       return 1;
@@ -315,7 +323,11 @@ judge (const SondeProfileDiff *diff, const DiffOptions *options)
                           slower->name, change, options->fail_percent);
       return EXIT_SLOWER;
     }
-  if (seen > MAX (options->fail_percent, options->style.percent_limit))
+  n_unjudged = sonde_profile_diff_count_unjudged (diff, options->fail_percent);
+  if (n_unjudged > 0)
+    sonde_cli_complain ("--fail-on: %u that take so much more are beyond the %u that are judged",
+                        n_unjudged, SONDE_CHANCE_MAX_ROWS);
+  if (heaviest != NULL && seen > options->fail_percent)
     sonde_cli_complain ("of %s these captures show changes of %.2f points, not of less: longer "
                         "ones do",
                         heaviest->name, seen);
@@ -375,7 +387,7 @@ sonde_cmd_diff (int argc, char **argv)
           SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "unit"),
           SONDE_FOLDING_OPTIONS (&options.report.folding),
           { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options.style.percent_limit,
-            "Leave out what changed less (0.5)", "PERCENT" },
+            "Leave out what changed less, unless marked (0.5)", "PERCENT" },
           { "max-depth", 0, 0, G_OPTION_ARG_INT, &options.style.max_depth,
             "Show at most N frames (512)", "N" },
           { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.style.full_names, "",
@@ -386,6 +398,7 @@ sonde_cmd_diff (int argc, char **argv)
   g_auto (Side) after = { 0 };
   Side *const sides[] = { &before, &after };
   g_autoptr (SondeProfileDiff) diff = NULL;
+  SondeDiffVerdict verdict;
   g_autoptr (GString) out = g_string_new (NULL);
 
   sonde_profile_style_init (&options.style);
@@ -414,9 +427,9 @@ sonde_cmd_diff (int argc, char **argv)
       if (options.is_of_time && !has_time (sides[i]))
         return 1;
     }
-  diff = compare ((const Side[]){ before, after }, &options);
+  diff = compare ((const Side[]){ before, after }, &options, &verdict);
   append_text (out, diff, (const Side[]){ before, after }, &options);
   if (!(no_pager || options.markdown ? sonde_cli_print (out) : sonde_pager_print (out)))
     return 1;
-  return judge (diff, &options);
+  return judge (diff, verdict, &options);
 }
