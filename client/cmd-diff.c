@@ -3,6 +3,7 @@
 #include "client/commands.h"
 
 #include "client/model/capture-file.h"
+#include "client/base/budget.h"
 #include "client/base/chance.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
@@ -281,21 +282,28 @@ append_title (GString *out, const char *label, const Side *side, const DiffOptio
   const SondeProfile *profile = side->report->profile;
   guint64 total = sonde_profile_total (profile);
   g_autofree char *name = sonde_text_escape (side->path, -1);
+  g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (side->report->model));
   g_autofree char *samples = sonde_text_plural (total, "sample", "samples");
   g_autofree char *duration = sonde_text_duration (MAX (side->to_ns - side->from_ns, 0));
   g_autoptr (GString) line = g_string_new (NULL);
 
-  g_string_append_printf (line, "%s: %s in %s", name, samples, duration);
+  if (options->markdown)
+    sonde_text_append_code (line, name, FALSE);
+  else
+    g_string_append (line, name);
+  g_string_append_printf (line, ": %s in %s", samples, duration);
   if (side->frequency_hz > 0 && seconds_of (side) > 0)
     g_string_append_printf (line, ", %.1f%% of a CPU",
                             100 * (double) total / side->frequency_hz / seconds_of (side));
-  if (options->markdown)
-    g_string_append_printf (out, "- %s: %s\n", label, line->str);
-  else
+  if (!options->markdown)
     {
       sonde_text_append_labelled (out, label, line->str);
       sonde_report_append_truncated (out, side->report->model);
+      return;
     }
+  g_string_append_printf (out, "- %s: %s\n", label, line->str);
+  if (cut != NULL)
+    g_string_append_printf (out, "- Truncated: %s\n", cut);
 }
 
 /* The exit status. What these captures cannot show is no proof that nothing has changed. */
@@ -363,10 +371,11 @@ append_text (GString *out,
     append_title (out, labels[i], &sides[i], options);
   if (options->markdown)
     {
+      sonde_profile_diff_append_chance (out, diff, &options->style, TRUE);
       sonde_profile_diff_append_markdown (out, diff, &options->style);
       return;
     }
-  sonde_profile_diff_append_chance (out, diff, &options->style);
+  sonde_profile_diff_append_chance (out, diff, &options->style, FALSE);
   sonde_profile_diff_append_functions (out, diff, &options->style);
   sonde_profile_diff_append_paths (out, diff, &options->style);
 }

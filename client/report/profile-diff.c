@@ -9,9 +9,11 @@
 #include "client/names/short-name.h"
 #include "client/report/profile.h"
 
-#define SHARES_WIDTH   25 /* columns of a row before its text */
-#define INTERVAL_WIDTH 20 /* and those more of an interval */
-#define MIN_PER_SLICE  4  /* samples, on average */
+#define SHARES_WIDTH    25 /* columns of a row before its text */
+#define INTERVAL_WIDTH  20 /* and those more of an interval */
+#define MIN_PER_SLICE   4  /* samples, on average */
+
+#define NOTHING_CHANGED "Nothing changed by more than chance lets it.\n"
 
 /* The functions of both profiles, equal ones once: name, module and source line are the same. */
 typedef struct
@@ -462,11 +464,21 @@ sonde_profile_diff_count_unjudged (const SondeProfileDiff *self, double percent)
   return n;
 }
 
+static void
+append_labelled (GString *out, const char *label, const char *text, gboolean is_markdown)
+{
+  if (is_markdown)
+    g_string_append_printf (out, "- %s: %s\n", label, text);
+  else
+    sonde_text_append_labelled (out, label, text);
+}
+
 /* "Chance    intervals of 43 functions hold together in 995 of 1,000 such pairs; ..." */
 void
 sonde_profile_diff_append_chance (GString *out,
                                   const SondeProfileDiff *self,
-                                  const SondeProfileStyle *style)
+                                  const SondeProfileStyle *style,
+                                  gboolean is_markdown)
 {
   const SondeFunction *heaviest;
   double seen = sonde_profile_diff_seen (self, &heaviest);
@@ -474,19 +486,20 @@ sonde_profile_diff_append_chance (GString *out,
   g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
   g_autofree char *line = NULL;
   g_autofree char *slice = NULL;
+  g_autoptr (GString) name = g_string_new (NULL);
 
   if (self->rows == NULL)
     return;
   if (self->verdict == SONDE_DIFF_UNKNOWN)
     {
-      sonde_text_append_labelled (out, "Chance", "too few samples to tell it from changes");
+      append_labelled (out, "Chance", "too few samples to tell it from changes", is_markdown);
       return;
     }
   if (self->verdict == SONDE_DIFF_EMPTY)
     {
       line = g_strdup_printf ("nothing is so large that it could have changed by %g points",
                               self->percent_limit);
-      sonde_text_append_labelled (out, "Chance", line);
+      append_labelled (out, "Chance", line, is_markdown);
       return;
     }
   for (guint i = 0; i < self->n_changes; i++)
@@ -494,18 +507,22 @@ sonde_profile_diff_append_chance (GString *out,
   slice = g_strdup_printf ("%.3g s", (double) self->slice_ns[BEFORE] / 1e9);
   line = g_strdup_printf ("all %u intervals hold in 995 of 1,000 such pairs; %u slices of %s",
                           self->n_changes, self->n_slices[BEFORE], slice);
-  sonde_text_append_labelled (out, "Chance", line);
+  append_labelled (out, "Chance", line, is_markdown);
   g_free (line);
   sonde_short_names_add (names, heaviest->name);
+  if (is_markdown)
+    sonde_text_append_code (name, sonde_short_names_get (names, heaviest->name), FALSE);
+  else
+    g_string_append (name, sonde_short_names_get (names, heaviest->name));
   line = g_strdup_printf ("in 95 of 100 such pairs: changes of %.2f points; of %s of %.2f", least,
-                          sonde_short_names_get (names, heaviest->name), seen);
-  sonde_text_append_labelled (out, "Seen", line);
+                          name->str, seen);
+  append_labelled (out, "Seen", line, is_markdown);
   if (self->n_left_out == 0)
     return;
   g_free (line);
   line = g_strdup_printf ("%u that are smaller than these %u are not judged", self->n_left_out,
                           self->n_changes);
-  sonde_text_append_labelled (out, "Beyond", line);
+  append_labelled (out, "Beyond", line, is_markdown);
 }
 
 static int
@@ -626,20 +643,7 @@ sonde_profile_diff_append_functions (GString *out,
   else if (is_any)
     g_string_append (out, "\n" SONDE_CHANCE_MARK "\n");
   else if (is_known (self))
-    g_string_append (out, "\nNothing changed by more than chance lets it.\n");
-}
-
-/* As code that has no end in it, and no end of a cell. */
-static void
-append_code (GString *out, const char *text)
-{
-  g_autofree char *quoted = g_strdup (text);
-
-  g_strdelimit (quoted, "`", '\'');
-  g_string_append_c (out, '`');
-  for (const char *at = quoted; *at != '\0'; at++)
-    g_string_append_printf (out, *at == '|' ? "\\%c" : "%c", *at);
-  g_string_append_c (out, '`');
+    g_string_append (out, "\n" NOTHING_CHANGED);
 }
 
 void
@@ -649,6 +653,7 @@ sonde_profile_diff_append_markdown (GString *out,
 {
   g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
   g_autoptr (GArray) changed = dup_changed (self, style, names);
+  gboolean is_any = FALSE;
 
   if (changed->len == 0)
     {
@@ -666,10 +671,10 @@ sonde_profile_diff_append_markdown (GString *out,
       const SondeChange *change = judged (self, at);
 
       g_string_append (out, "| ");
-      append_code (out, sonde_short_names_get (names, function->name));
+      sonde_text_append_code (out, sonde_short_names_get (names, function->name), TRUE);
       g_string_append (out, " | ");
       if (function->module[0] != '\0')
-        append_code (out, function->module);
+        sonde_text_append_code (out, function->module, TRUE);
       g_string_append_printf (out, " | %.1f%% | %.1f%% | %+.2f | ", shares->share[BEFORE],
                               shares->share[AFTER], change_of (shares));
       if (change != NULL)
@@ -680,7 +685,10 @@ sonde_profile_diff_append_markdown (GString *out,
       else
         g_string_append (out, "| ");
       g_string_append (out, " |\n");
+      is_any = is_any || is_marked (self, at);
     }
+  if (!is_any && is_known (self))
+    g_string_append (out, "\n" NOTHING_CHANGED);
 }
 
 static int

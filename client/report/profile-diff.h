@@ -72,10 +72,11 @@ SondeDiffVerdict sonde_profile_diff_judge (SondeProfileDiff *self,
  */
 guint sonde_profile_diff_count_unjudged (const SondeProfileDiff *self, double percent);
 
-/* Lines on how sure what follows is; none before it was judged. */
+/* Lines on how sure what follows is, or items of a list in Markdown; none before it was judged. */
 void sonde_profile_diff_append_chance (GString *out,
                                        const SondeProfileDiff *self,
-                                       const SondeProfileStyle *style);
+                                       const SondeProfileStyle *style,
+                                       gboolean is_markdown);
 
 /* Functions by the change of their own share, what became slower first; those that changed less
  * than the style's limit are left out, unless that is more than chance. */

@@ -169,7 +169,7 @@ assert_chance (const SondeProfileDiff *diff, const char *line)
   const SondeProfileStyle style = { .max_depth = 16 };
   g_autoptr (GString) out = g_string_new (NULL);
 
-  sonde_profile_diff_append_chance (out, diff, &style);
+  sonde_profile_diff_append_chance (out, diff, &style, FALSE);
   g_assert_nonnull (strstr (out->str, line));
 }
 

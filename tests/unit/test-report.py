@@ -189,7 +189,16 @@ def test_markdown(case):
     shown = case.run('diff', '--markdown', before, after)
     check(re.search(r'^\| `add` \| `bin` \| \d+\.\d% \| \d+\.\d% \| \+\d+\.\d\d \| \+\S+ to \+\S+ \| \*\*slower\*\* \|$', shown, re.M), shown)
     check(re.search(r'^\| `main` .* \| faster \|$', shown, re.M), shown)
-    check(f'- Before: {before}: 2,000 samples in 19.99 s\n' in shown, shown)
+    check(f'- Before: `{before}`: 2,000 samples in 19.99 s\n' in shown, shown)
+    check('\n- Chance: all 2 intervals hold in 995 of 1,000 such pairs; 500 slices of 0.04 s\n' in shown, shown)
+    check(re.search(r'^- Seen: in 95 of 100 such pairs: changes of \d\.\d\d points; of `(add|main)` of \d\.\d\d$', shown, re.M), shown)
+    check('Nothing changed' not in shown, shown)
+    check('\nNothing changed by more than chance lets it.\n' in case.run('diff', '-l', '0', '--markdown', before, many(case, 'same.syscap', .5, 'same')),
+          'it is marked')
+    odd = os.path.join(os.path.dirname(before), 'a|b`c')
+    os.link(before, odd)
+    shown = case.run('diff', '--markdown', before, odd)
+    check(f"- After: `{odd.replace('`', chr(39))}`: 2,000 samples" in shown, shown)
 
 
 def test_per_second(case):
