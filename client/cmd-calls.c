@@ -236,6 +236,16 @@ append_head (GString *out, const SondeCalls *calls)
                               is_lost ? "" : "Lost", partial);
       is_lost = TRUE;
     }
+  if (calls->n_left_out > 0)
+    {
+      g_autofree char *later
+          = sonde_text_plural (calls->n_left_out, "later process", "later processes");
+
+      g_string_append_printf (out, "%-10sall that %s%s called\n", is_lost ? "" : "Lost", later,
+                              calls->n_left_out < SONDE_CALLS_READER_MAX_PROGRAMS ? ""
+                                                                                  : " or more");
+      is_lost = TRUE;
+    }
   if (calls->n_refused > 0)
     {
       g_autofree char *places = sonde_text_plural (calls->n_refused, "place", "places");

@@ -529,6 +529,7 @@ sum_functions (SondeCalls *self)
 static void
 sum_all (SondeCalls *self)
 {
+  self->n_left_out = sonde_calls_reader_n_left_out (self->reader);
   for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
     if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
       sum_paths (self, i);

@@ -75,6 +75,7 @@ typedef struct
   double hooks_ns;         /* what hooks took, as far as it is known */
   guint n_programs;        /* that are wanted */
   guint n_partial;         /* of these, such that a part is missing of */
+  guint n_left_out;        /* sonde_calls_reader_n_left_out() */
   guint64 n_refused;       /* places in them that could not be changed to call a hook ... */
   guint64 reason;          /* ... and why: SondeCallsReason of one of them */
   gboolean has_times;      /* of any function */
