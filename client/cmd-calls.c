@@ -236,6 +236,16 @@ append_head (GString *out, const SondeCalls *calls)
                               is_lost ? "" : "Lost", partial);
       is_lost = TRUE;
     }
+  if (calls->n_left_out > 0)
+    {
+      g_autofree char *later
+          = sonde_text_plural (calls->n_left_out, "later process", "later processes");
+
+      g_string_append_printf (out, "%-10sall that %s%s called\n", is_lost ? "" : "Lost", later,
+                              calls->n_left_out < SONDE_CALLS_READER_MAX_PROGRAMS ? ""
+                                                                                  : " or more");
+      is_lost = TRUE;
+    }
   if (calls->n_refused > 0)
     {
       g_autofree char *places = sonde_text_plural (calls->n_refused, "place", "places");
@@ -652,10 +662,11 @@ static gboolean
 append_time_change (GString *out,
                     const SondeCallsRow *before,
                     const SondeCallsRow *after,
-                    double part)
+                    double part,
+                    guint n_together)
 {
   const SondeCallsRow *rows[] = { before, after };
-  gboolean is_shifted = part > 0 && sonde_calls_is_shifted (before, after, part);
+  gboolean is_shifted = part > 0 && sonde_calls_is_shifted (before, after, part, n_together);
   char *texts[2];
 
   for (guint i = 0; i < 2; i++)
@@ -717,6 +728,22 @@ new_pairs (const SondeCalls *before, const SondeCalls *after)
   return pairs;
 }
 
+/* Percentiles that are compared: all that are, so that the same are marked whatever is shown. */
+static guint
+count_compared (const GArray *pairs)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < pairs->len; i++)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i);
+
+      if (sonde_calls_is_comparable (pair->before, pair->after))
+        n += G_N_ELEMENTS (percentiles);
+    }
+  return n;
+}
+
 static const SondeFunction *
 function_of_pair (const Pair *pair, const SondeCalls *before, const SondeCalls *after)
 {
@@ -732,6 +759,7 @@ append_diff (GString *out,
 {
   g_autoptr (GArray) pairs = new_pairs (before, after);
   gboolean is_any_shifted = FALSE;
+  guint n_together = count_compared (pairs);
   guint n = count_shown (command, pairs->len);
 
   g_string_append (out, "\n                     calls                  self                     p50"
@@ -744,14 +772,14 @@ append_diff (GString *out,
       g_autofree char *new = sonde_text_count (pair->after != NULL ? pair->after->sum.calls : 0);
 
       append_change (out, old, new, 26);
-      append_time_change (out, pair->before, pair->after, 0);
-      is_any_shifted |= append_time_change (out, pair->before, pair->after, 0.5);
-      is_any_shifted |= append_time_change (out, pair->before, pair->after, 0.99);
+      append_time_change (out, pair->before, pair->after, 0, n_together);
+      is_any_shifted |= append_time_change (out, pair->before, pair->after, 0.5, n_together);
+      is_any_shifted |= append_time_change (out, pair->before, pair->after, 0.99, n_together);
       g_string_append_printf (out, "  %s\n", function->name);
     }
   append_rest (out, n, pairs->len);
   if (is_any_shifted)
-    g_string_append (out, "\n" SONDE_CHANCE_MARK "\n");
+    g_string_append (out, "\n" SONDE_CHANCE_MARK ", as independent calls\n");
 }
 
 /* --- JSON --- */
@@ -839,6 +867,7 @@ static void
 append_diff_json (GString *out, const SondeCalls *before, const SondeCalls *after)
 {
   g_autoptr (GArray) pairs = new_pairs (before, after);
+  guint n_together = count_compared (pairs);
   SondeJson json = SONDE_JSON_INIT (out);
 
   sonde_json_begin_object (&json, NULL);
@@ -869,7 +898,7 @@ append_diff_json (GString *out, const SondeCalls *before, const SondeCalls *afte
           }
       sonde_json_begin_array (&json, "changed");
       for (guint j = 0; j < G_N_ELEMENTS (percentiles); j++)
-        if (sonde_calls_is_shifted (pair->before, pair->after, percentiles[j].part))
+        if (sonde_calls_is_shifted (pair->before, pair->after, percentiles[j].part, n_together))
           sonde_json_add_text (&json, NULL, percentiles[j].name);
       sonde_json_end_array (&json);
       sonde_json_end_object (&json);

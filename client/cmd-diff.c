@@ -3,6 +3,8 @@
 #include "client/commands.h"
 
 #include "client/model/capture-file.h"
+#include "client/base/budget.h"
+#include "client/base/chance.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
 #include "client/base/pager.h"
@@ -239,8 +241,9 @@ has_time (const Side *self)
   return FALSE;
 }
 
+/* @verdict: (out) */
 static SondeProfileDiff *
-compare (const Side sides[2], const DiffOptions *options)
+compare (const Side sides[2], const DiffOptions *options, SondeDiffVerdict *verdict)
 {
   SondeProfileSide profiles[2];
   SondeProfileTimes times[2];
@@ -264,7 +267,11 @@ compare (const Side sides[2], const DiffOptions *options)
                                  .is_of_time = options->is_of_time };
     }
   diff = sonde_profile_diff_new (&profiles[0], &profiles[1]);
-  sonde_profile_diff_judge (diff, &times[0], &times[1], options->style.percent_limit);
+  /* what is not shown may be what it fails on */
+  *verdict = sonde_profile_diff_judge (
+      diff, &times[0], &times[1],
+      options->fail_percent >= 0 ? MIN (options->style.percent_limit, options->fail_percent)
+                                 : options->style.percent_limit);
   return diff;
 }
 
@@ -275,35 +282,44 @@ append_title (GString *out, const char *label, const Side *side, const DiffOptio
   const SondeProfile *profile = side->report->profile;
   guint64 total = sonde_profile_total (profile);
   g_autofree char *name = sonde_text_escape (side->path, -1);
+  g_autofree char *cut = sonde_budget_describe (sonde_capture_model_budget (side->report->model));
   g_autofree char *samples = sonde_text_plural (total, "sample", "samples");
   g_autofree char *duration = sonde_text_duration (MAX (side->to_ns - side->from_ns, 0));
   g_autoptr (GString) line = g_string_new (NULL);
 
-  g_string_append_printf (line, "%s: %s in %s", name, samples, duration);
+  if (options->markdown)
+    sonde_text_append_code (line, name, FALSE);
+  else
+    g_string_append (line, name);
+  g_string_append_printf (line, ": %s in %s", samples, duration);
   if (side->frequency_hz > 0 && seconds_of (side) > 0)
     g_string_append_printf (line, ", %.1f%% of a CPU",
                             100 * (double) total / side->frequency_hz / seconds_of (side));
-  if (options->markdown)
-    g_string_append_printf (out, "- %s: %s\n", label, line->str);
-  else
+  if (!options->markdown)
     {
       sonde_text_append_labelled (out, label, line->str);
       sonde_report_append_truncated (out, side->report->model);
+      return;
     }
+  g_string_append_printf (out, "- %s: %s\n", label, line->str);
+  if (cut != NULL)
+    g_string_append_printf (out, "- Truncated: %s\n", cut);
 }
 
 /* The exit status. What these captures cannot show is no proof that nothing has changed. */
 static int
-judge (const SondeProfileDiff *diff, const DiffOptions *options)
+judge (const SondeProfileDiff *diff, SondeDiffVerdict verdict, const DiffOptions *options)
 {
   const SondeFunction *heaviest = NULL;
   const SondeFunction *slower;
   double seen = sonde_profile_diff_seen (diff, &heaviest);
   double change;
+  guint n_unjudged;
 
-  if (options->fail_percent < 0)
+  /* What is nowhere as large as that cannot have become slower by it. */
+  if (options->fail_percent < 0 || verdict == SONDE_DIFF_EMPTY)
     return 0;
-  if (heaviest == NULL)
+  if (verdict == SONDE_DIFF_UNKNOWN)
     {
       sonde_cli_complain ("--fail-on: too few samples to tell changes from chance");
       return 1;
@@ -315,7 +331,11 @@ judge (const SondeProfileDiff *diff, const DiffOptions *options)
                           slower->name, change, options->fail_percent);
       return EXIT_SLOWER;
     }
-  if (seen > MAX (options->fail_percent, options->style.percent_limit))
+  n_unjudged = sonde_profile_diff_count_unjudged (diff, options->fail_percent);
+  if (n_unjudged > 0)
+    sonde_cli_complain ("--fail-on: %u that take so much more are beyond the %u that are judged",
+                        n_unjudged, SONDE_CHANCE_MAX_ROWS);
+  if (heaviest != NULL && seen > options->fail_percent)
     sonde_cli_complain ("of %s these captures show changes of %.2f points, not of less: longer "
                         "ones do",
                         heaviest->name, seen);
@@ -351,10 +371,11 @@ append_text (GString *out,
     append_title (out, labels[i], &sides[i], options);
   if (options->markdown)
     {
+      sonde_profile_diff_append_chance (out, diff, &options->style, TRUE);
       sonde_profile_diff_append_markdown (out, diff, &options->style);
       return;
     }
-  sonde_profile_diff_append_chance (out, diff, &options->style);
+  sonde_profile_diff_append_chance (out, diff, &options->style, FALSE);
   sonde_profile_diff_append_functions (out, diff, &options->style);
   sonde_profile_diff_append_paths (out, diff, &options->style);
 }
@@ -375,7 +396,7 @@ sonde_cmd_diff (int argc, char **argv)
           SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "unit"),
           SONDE_FOLDING_OPTIONS (&options.report.folding),
           { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options.style.percent_limit,
-            "Leave out what changed less (0.5)", "PERCENT" },
+            "Leave out what changed less, unless marked (0.5)", "PERCENT" },
           { "max-depth", 0, 0, G_OPTION_ARG_INT, &options.style.max_depth,
             "Show at most N frames (512)", "N" },
           { "full-names", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.style.full_names, "",
@@ -386,6 +407,7 @@ sonde_cmd_diff (int argc, char **argv)
   g_auto (Side) after = { 0 };
   Side *const sides[] = { &before, &after };
   g_autoptr (SondeProfileDiff) diff = NULL;
+  SondeDiffVerdict verdict;
   g_autoptr (GString) out = g_string_new (NULL);
 
   sonde_profile_style_init (&options.style);
@@ -414,9 +436,9 @@ sonde_cmd_diff (int argc, char **argv)
       if (options.is_of_time && !has_time (sides[i]))
         return 1;
     }
-  diff = compare ((const Side[]){ before, after }, &options);
+  diff = compare ((const Side[]){ before, after }, &options, &verdict);
   append_text (out, diff, (const Side[]){ before, after }, &options);
   if (!(no_pager || options.markdown ? sonde_cli_print (out) : sonde_pager_print (out)))
     return 1;
-  return judge (diff, &options);
+  return judge (diff, verdict, &options);
 }

@@ -233,7 +233,7 @@ check (FlameOptions *self)
     0,                                                                                             \
     G_OPTION_ARG_FILENAME,                                                                         \
     &(options)->other,                                                                             \
-    "Colour what takes more or less than in this capture",                                         \
+    "Colour what takes more or less than in that earlier capture",                                 \
     "OTHER" },                                                                                     \
       { "unit",                                                                                    \
         0,                                                                                         \

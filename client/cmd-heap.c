@@ -171,7 +171,7 @@ parse_options (HeapCommand *self, int *argc, char ***argv)
     { "no-lines", 0, 0, G_OPTION_ARG_NONE, &self->no_lines, "No source lines", NULL },
     { "graph", 'g', 0, G_OPTION_ARG_NONE, &self->graph, "The heap over time", NULL },
     { "svg", 0, 0, G_OPTION_ARG_FILENAME, &self->svg, "Draw it into FILE", "FILE" },
-    { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank", NULL },
+    { "diff", 0, 0, G_OPTION_ARG_NONE, &self->diff, "What grew and shrank from A to B", NULL },
     SONDE_SAMPLE_FILTER_PROCESSES (&self->heap.filter, "in-unit"),
     SONDE_SAMPLE_FILTER_THREADS (&self->heap.filter),
     SONDE_SAMPLE_FILTER_TIME (&self->heap.filter, "allocations"),
@@ -254,7 +254,7 @@ check (HeapCommand *self)
     self->heap.suppressions = self->suppressions;
   self->heap.folding.folds_wrappers = !self->heap.folding.shows_internals;
   if (by == SONDE_BY_THREAD)
-    sonde_cli_complain ("a heap is its process's: it has no threads");
+    sonde_cli_complain ("--by: blocks have no thread to be grouped by; --thread chooses them");
   else if (self->bottom_up + self->flat + (self->callers != NULL) > 1)
     sonde_cli_complain ("only one of --bottom-up, --flat and --callers at a time");
   else if (self->diff && self->other_path == NULL && self->is_view)

@@ -55,7 +55,8 @@ typedef struct
   gboolean is_changed; /* 0 is not in between */
 } SondeChange;
 
-/* Below rows of which some are marked so; where intervals of two recordings do not meet, too. */
+/* Below rows of which some are marked so; where intervals of two recordings do not meet, too: all
+ * of them together, in SONDE_CHANCE_CONFIDENCE of such pairs. */
 #define SONDE_CHANCE_MARK       "* differs by more than chance lets two such recordings differ"
 
 #define SONDE_CHANCE_CONFIDENCE 0.995 /* of all intervals together */

@@ -102,6 +102,18 @@ sonde_text_append_labelled (GString *out, const char *label, const char *text)
   g_string_append_printf (out, "%-10s%s\n", label, text);
 }
 
+void
+sonde_text_append_code (GString *out, const char *text, gboolean is_cell)
+{
+  g_autofree char *quoted = g_strdup (text);
+
+  g_strdelimit (quoted, "`", '\'');
+  g_string_append_c (out, '`');
+  for (const char *at = quoted; *at != '\0'; at++)
+    g_string_append_printf (out, is_cell && *at == '|' ? "\\%c" : "%c", *at);
+  g_string_append_c (out, '`');
+}
+
 char *
 sonde_text_escape (const char *bytes, gssize len)
 {

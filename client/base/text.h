@@ -20,6 +20,9 @@ void sonde_text_append_quoted (GString *out, const char *bytes, gssize len);
 /* "Lost      nothing" and a newline: a line of the head of a report. */
 void sonde_text_append_labelled (GString *out, const char *label, const char *text);
 
+/* As code in Markdown that has no end in it, and in a table no end of a cell. */
+void sonde_text_append_code (GString *out, const char *text, gboolean is_cell);
+
 /* "11,934" */
 char *sonde_text_count (guint64 n);
 

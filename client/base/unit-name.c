@@ -65,32 +65,73 @@ is_id (const char *text, gsize n)
   return n == 64 && strspn (text, "0123456789abcdef") >= 64;
 }
 
-/* Of "libpod-ID.scope", "docker-ID.scope", "cri-containerd-ID.scope", "/docker/ID" the id; of
- * "machine-NAME.scope" and "lxc.payload.NAME" the name. @n: (out): its length in bytes */
-static const char *
-find_container (const char *path, gsize *n)
+/* "my\x2dbox" is "my-box", as systemd escapes names of units. */
+static void
+unescape (char *text)
 {
+  char *to = text;
+
+  for (const char *at = text; *at != '\0'; at++)
+    {
+      int high = at[0] == '\\' && at[1] == 'x' ? g_ascii_xdigit_value (at[2]) : -1;
+      int low = high >= 0 ? g_ascii_xdigit_value (at[3]) : -1;
+
+      *to++ = low >= 0 && (high > 0 || low > 0) ? (char) (high << 4 | low) : *at;
+      if (low >= 0 && (high > 0 || low > 0))
+        at += 3;
+    }
+  *to = '\0';
+}
+
+/* (transfer full): what @part, of a path, names: @before NAME @after; NULL: nothing */
+static char *
+dup_name (const char *part, const char *before, const char *after)
+{
+  char *name;
+
+  if (!g_str_has_prefix (part, before) || !g_str_has_suffix (part, after)
+      || strlen (part) <= strlen (before) + strlen (after))
+    return NULL;
+  name = g_strndup (part + strlen (before), strlen (part) - strlen (before) - strlen (after));
+  if (after[0] != '\0')
+    unescape (name);
+  return name;
+}
+
+/* (transfer full): of "libpod-ID.scope", "docker-ID.scope", "cri-containerd-ID.scope" the id, but
+ * not of "libpod-conmon-ID.scope" and "crio-conmon-ID.scope", which only watch over it */
+static char *
+dup_id (const char *part)
+{
+  gsize n = strlen (part) - (g_str_has_suffix (part, ".scope") ? strlen (".scope") : 0);
+  const char *dash = g_strrstr_len (part, (gssize) n, "-");
+  const char *id = dash != NULL ? dash + 1 : part;
+  gsize n_before = (gsize) (id - part);
+
+  if (!is_id (id, n - n_before)
+      || (n_before >= strlen ("conmon-") && g_str_has_prefix (id - strlen ("conmon-"), "conmon-")))
+    return NULL;
+  return g_strndup (id, n - n_before);
+}
+
+char *
+sonde_cgroup_dup_container_id (const char *path)
+{
+  static const char *const names[][2]
+      = { { "machine-", ".scope" }, { "systemd-nspawn@", ".service" }, { "lxc.payload.", "" } };
   const char *end = path + strlen (path);
 
   while (end > path)
     {
       const char *slash = g_strrstr_len (path, end - path, "/");
-      const char *part = slash != NULL ? slash + 1 : path;
-      gsize len = (gsize) (end - part);
-      gboolean is_scope = len > strlen (".scope") && strncmp (end - 6, ".scope", 6) == 0;
-      gsize len_bare = len - (is_scope ? strlen (".scope") : 0);
-      const char *dash = g_strrstr_len (part, (gssize) len_bare, "-");
-      const char *id = dash != NULL ? dash + 1 : part;
+      const char *start = slash != NULL ? slash + 1 : path;
+      g_autofree char *part = g_strndup (start, (gsize) (end - start));
+      char *found = dup_id (part);
 
-      *n = len_bare - (gsize) (id - part);
-      if (is_id (id, *n))
-        return id;
-      *n = len_bare - strlen ("machine-");
-      if (is_scope && g_str_has_prefix (part, "machine-"))
-        return part + strlen ("machine-");
-      *n = len - strlen ("lxc.payload.");
-      if (g_str_has_prefix (part, "lxc.payload."))
-        return part + strlen ("lxc.payload.");
+      for (gsize i = 0; i < G_N_ELEMENTS (names) && found == NULL; i++)
+        found = dup_name (part, names[i][0], names[i][1]);
+      if (found != NULL)
+        return found;
       end = slash != NULL ? slash : path;
     }
   return NULL;
@@ -99,21 +140,19 @@ find_container (const char *path, gsize *n)
 char *
 sonde_cgroup_dup_container (const char *path)
 {
-  gsize n;
-  const char *found = find_container (path, &n);
+  char *found = sonde_cgroup_dup_container_id (path);
 
-  if (found == NULL)
-    return NULL;
-  return g_strndup (found, is_id (found, n) ? ID_DIGITS : n); /* as their programs show them */
+  if (found != NULL && is_id (found, strlen (found)))
+    found[ID_DIGITS] = '\0'; /* as their programs show them */
+  return found;
 }
 
 gboolean
 sonde_cgroup_is_container (const char *path, const char *wanted)
 {
-  gsize n_wanted = strlen (wanted);
-  gsize n;
-  const char *found = find_container (path, &n);
+  g_autofree char *found = sonde_cgroup_dup_container_id (path);
 
-  return found != NULL && n_wanted > 0 && n_wanted <= n && strncmp (found, wanted, n_wanted) == 0
-         && (n_wanted == n || is_id (found, n));
+  return found != NULL && wanted[0] != '\0'
+         && (g_str_equal (found, wanted)
+             || (is_id (found, strlen (found)) && g_str_has_prefix (found, wanted)));
 }

@@ -15,6 +15,8 @@ char *sonde_unit_name_complete (const char *text);
  * container that runs there. (transfer full): NULL: nothing; of foreign origin */
 char *sonde_cgroup_dup_unit (const char *path);
 char *sonde_cgroup_dup_container (const char *path);
+/* The same with all digits of its id. */
+char *sonde_cgroup_dup_container_id (const char *path);
 
 /* Whether that container is meant by @wanted: its name, or the first digits of its id. */
 gboolean sonde_cgroup_is_container (const char *path, const char *wanted);

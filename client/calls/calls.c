@@ -529,6 +529,7 @@ sum_functions (SondeCalls *self)
 static void
 sum_all (SondeCalls *self)
 {
+  self->n_left_out = sonde_calls_reader_n_left_out (self->reader);
   for (guint i = 0; i < sonde_calls_reader_n_programs (self->reader); i++)
     if (self->pid < 0 || sonde_calls_reader_program (self->reader, i)->pid == self->pid)
       sum_paths (self, i);
@@ -615,37 +616,62 @@ sonde_calls_dup_time (double ns)
   g_assert_not_reached ();
 }
 
-gboolean
-sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate)
+/* @row: has times. @estimate: (out) */
+static void
+estimate_with (const SondeCallsRow *row,
+               double part,
+               double confidence,
+               SondeCallsEstimate *estimate)
 {
-  double distance;
+  double distance = sonde_chance_normal (1 - (1 - confidence) / 2)
+                    * sqrt (part * (1 - part) / row->sum.n_timed);
 
-  if (row->buckets == NULL || row->sum.n_timed <= 0)
-    return FALSE;
-  distance = sonde_chance_normal (1 - (1 - CONFIDENCE) / 2)
-             * sqrt (part * (1 - part) / row->sum.n_timed);
   estimate->ns = sonde_calls_quantile (row, part);
+  estimate->has_low = part > distance;
+  estimate->has_high = part + distance < 1;
   estimate->low_ns
-      = part > distance ? sonde_calls_quantile (row, part - distance) : row->sum.min_ns;
+      = estimate->has_low ? sonde_calls_quantile (row, part - distance) : row->sum.min_ns;
   estimate->high_ns
-      = part + distance < 1 ? sonde_calls_quantile (row, part + distance) : row->sum.max_ns;
+      = estimate->has_high ? sonde_calls_quantile (row, part + distance) : row->sum.max_ns;
   /* What a program says of its least and its most may be anything. */
   estimate->low_ns = MIN (estimate->low_ns, estimate->ns);
   estimate->high_ns = MAX (estimate->high_ns, estimate->ns);
+}
+
+gboolean
+sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate)
+{
+  if (row->buckets == NULL || row->sum.n_timed <= 0)
+    return FALSE;
+  estimate_with (row, part, CONFIDENCE, estimate);
   return TRUE;
 }
 
 gboolean
-sonde_calls_is_shifted (const SondeCallsRow *before, const SondeCallsRow *after, double part)
+sonde_calls_is_comparable (const SondeCallsRow *before, const SondeCallsRow *after)
 {
+  return before != NULL && after != NULL && before->buckets != NULL && after->buckets != NULL
+         && before->sum.n_timed > 0 && after->sum.n_timed > 0;
+}
+
+gboolean
+sonde_calls_is_shifted (const SondeCallsRow *before,
+                        const SondeCallsRow *after,
+                        double part,
+                        guint n_together)
+{
+  double confidence = 1 - (1 - SONDE_CHANCE_CONFIDENCE) / MAX (n_together, 1);
   SondeCallsEstimate old, new;
 
-  if (before == NULL || after == NULL || !sonde_calls_estimate (before, part, &old)
-      || !sonde_calls_estimate (after, part, &new)
+  if (!sonde_calls_is_comparable (before, after)
       /* Of the tail of a few nothing is known but the last one. */
       || MIN (before->sum.n_timed, after->sum.n_timed) * MIN (part, 1 - part) < 1)
     return FALSE;
-  if (old.high_ns >= new.low_ns &&new.high_ns >= old.low_ns)
+  estimate_with (before, part, confidence, &old);
+  estimate_with (after, part, confidence, &new);
+  /* What has no bound among the calls that were timed may be anywhere beyond. */
+  if ((old.high_ns >= new.low_ns || !old.has_high || !new.has_low)
+      && (new.high_ns >= old.low_ns || !new.has_high || !old.has_low))
     return FALSE;
   return ABS (new.ns - old.ns) > MAX (new.ns, old.ns) / SONDE_CALLS_OCTAVE_BUCKETS;
 }

@@ -75,6 +75,7 @@ typedef struct
   double hooks_ns;         /* what hooks took, as far as it is known */
   guint n_programs;        /* that are wanted */
   guint n_partial;         /* of these, such that a part is missing of */
+  guint n_left_out;        /* sonde_calls_reader_n_left_out() */
   guint64 n_refused;       /* places in them that could not be changed to call a hook ... */
   guint64 reason;          /* ... and why: SondeCallsReason of one of them */
   gboolean has_times;      /* of any function */
@@ -124,6 +125,8 @@ typedef struct
   double ns; /* sonde_calls_quantile() */
   double low_ns;
   double high_ns;
+  gboolean has_low; /* FALSE: it may be less than any call that was timed */
+  gboolean has_high;
 } SondeCallsEstimate;
 
 /* Percentiles with fewer timed calls beyond them say little. */
@@ -137,10 +140,15 @@ char *sonde_calls_dup_time (double ns);
 
 /* FALSE: it has no times. @estimate: (out) */
 gboolean sonde_calls_estimate (const SondeCallsRow *row, double part, SondeCallsEstimate *estimate);
-/* Whether two rows, of two captures, differ there by more than chance lets them, and than what
- * buckets can tell. */
-gboolean
-sonde_calls_is_shifted (const SondeCallsRow *before, const SondeCallsRow *after, double part);
+/* Whether both, each of which may be NULL, have times. */
+gboolean sonde_calls_is_comparable (const SondeCallsRow *before, const SondeCallsRow *after);
+/* Whether two rows, of two captures, differ there by more than chance lets @n_together such
+ * comparisons (Bonferroni, SONDE_CHANCE_CONFIDENCE), and by more than buckets can tell. Calls are
+ * taken as independent of each other. */
+gboolean sonde_calls_is_shifted (const SondeCallsRow *before,
+                                 const SondeCallsRow *after,
+                                 double part,
+                                 guint n_together);
 /* The name of the function at @address of program @program of the reader, if it was called there.
  */
 const char *sonde_calls_name_of (const SondeCalls *self, guint program, guint64 address);

@@ -299,6 +299,18 @@ is_meant (const SondeSuppressor *self, RuleKind kind, const guint32 *path, guint
     }
 }
 
+/* Two rules of everybody may mean the same: it is told once, by the first one's number. */
+static guint
+number_of (const SondeSuppressions *suppressions, guint rule)
+{
+  const Rule *rules = (const Rule *) (const void *) suppressions->rules->data;
+
+  for (guint i = suppressions->n_of_files; i < rule; i++)
+    if (g_str_equal (rules[i].shown, rules[rule].shown))
+      return i + 1;
+  return rule + 1;
+}
+
 guint
 sonde_suppressor_find (SondeSuppressor *self,
                        const SondeSymbolResolver *resolver,
@@ -317,6 +329,6 @@ sonde_suppressor_find (SondeSuppressor *self,
     }
   for (guint i = self->suppressions->n_of_files; i + 1 < first && i < rules->len; i++)
     if (is_meant (self, g_array_index (rules, Rule, i).kind, path, n_path))
-      return i + 1;
-  return first <= rules->len ? first : 0;
+      return number_of (self->suppressions, i);
+  return first <= rules->len ? number_of (self->suppressions, first - 1) : 0;
 }

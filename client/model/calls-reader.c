@@ -13,6 +13,8 @@ struct SondeCallsReader
   GHashTable *files;    /* path → GByteArray, of those that are not whole yet */
   GPtrArray *programs;  /* SondeCallsProgram */
   GHashTable *numbers;  /* "PID-START" → number in programs, + 1 */
+  GHashTable *left_out; /* "PID-START" of programs that there was no room for; as many at most */
+  guint n_left_out;
   guint n_paths_left;   /* that may still be kept */
   guint n_buckets_left; /* that may still be kept */
   char *fault;
@@ -61,6 +63,7 @@ sonde_calls_reader_new (SondeCallsPathFunc func, gpointer user_data)
                                        (GDestroyNotify) g_byte_array_unref);
   self->programs = g_ptr_array_new_with_free_func (program_free);
   self->numbers = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->left_out = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   self->n_paths_left = self->n_buckets_left = SONDE_CALLS_READER_MAX_PATHS;
   return self;
 }
@@ -82,6 +85,7 @@ sonde_calls_reader_free (SondeCallsReader *self)
   g_hash_table_unref (self->files);
   g_ptr_array_unref (self->programs);
   g_hash_table_unref (self->numbers);
+  g_hash_table_unref (self->left_out);
   g_free (self->fault);
   g_free (self);
 }
@@ -96,6 +100,12 @@ const SondeCallsProgram *
 sonde_calls_reader_program (const SondeCallsReader *self, guint program)
 {
   return g_ptr_array_index (self->programs, program);
+}
+
+guint
+sonde_calls_reader_n_left_out (const SondeCallsReader *self)
+{
+  return self->n_left_out;
 }
 
 const char *
@@ -444,8 +454,14 @@ ensure_program (SondeCallsReader *self, const char *name, gint32 pid)
   guint number = GPOINTER_TO_UINT (g_hash_table_lookup (self->numbers, name));
   SondeCallsProgram *program;
 
-  if (number != 0 || self->programs->len >= SONDE_CALLS_READER_MAX_PROGRAMS)
+  if (number != 0)
     return number;
+  if (self->programs->len >= SONDE_CALLS_READER_MAX_PROGRAMS)
+    {
+      if (self->n_left_out < SONDE_CALLS_READER_MAX_PROGRAMS)
+        self->n_left_out += g_hash_table_add (self->left_out, g_strdup (name));
+      return 0;
+    }
   program = program_new ();
   program->pid = pid;
   program->begin_ns = -1;
@@ -598,6 +614,7 @@ sonde_calls_reader_new_since (const SondeCallsReader *self, const SondeCallsRead
   GHashTableIter iter;
   gpointer name, number;
 
+  out->n_left_out = self->n_left_out;
   g_ptr_array_set_size (out->programs, (int) self->programs->len);
   g_hash_table_iter_init (&iter, self->numbers);
   while (g_hash_table_iter_next (&iter, &name, &number))

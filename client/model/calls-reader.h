@@ -92,8 +92,8 @@ SondeCallsReader *sonde_calls_reader_new_small (guint max_paths);
  * @before: (nullable): what was in @self once; NULL: nothing
  *
  * Returns: (transfer full): what came into @self since then: of each program of its, by the same
- *   numbers, all paths, and the calls, times and losses in between. Least and most, and what is
- *   known of hooks, threads and places, are @self's; last words and what was left out are not
+ *   numbers, all paths, and the calls, times and losses in between. Least and most, what is known
+ *   of hooks, threads and places, and how many programs are left out, are @self's; last words and what was left out are not
  *   there
  */
 SondeCallsReader *sonde_calls_reader_new_since (const SondeCallsReader *self,
@@ -106,6 +106,9 @@ void sonde_calls_reader_add (SondeCallsReader *self, const SondeFrame *frame);
 
 guint sonde_calls_reader_n_programs (const SondeCallsReader *self);
 const SondeCallsProgram *sonde_calls_reader_program (const SondeCallsReader *self, guint program);
+/* How many more than SONDE_CALLS_READER_MAX_PROGRAMS there were, up to as many again: of these
+ * nothing is known. */
+guint sonde_calls_reader_n_left_out (const SondeCallsReader *self);
 /* That which the file @path is of; NULL: of none that is known. */
 const SondeCallsProgram *sonde_calls_reader_program_of (const SondeCallsReader *self,
                                                         const char *path);

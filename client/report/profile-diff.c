@@ -9,9 +9,11 @@
 #include "client/names/short-name.h"
 #include "client/report/profile.h"
 
-#define SHARES_WIDTH   25 /* columns of a row before its text */
-#define INTERVAL_WIDTH 20 /* and those more of an interval */
-#define MIN_PER_SLICE  4  /* samples, on average */
+#define SHARES_WIDTH    25 /* columns of a row before its text */
+#define INTERVAL_WIDTH  20 /* and those more of an interval */
+#define MIN_PER_SLICE   4  /* samples, on average */
+
+#define NOTHING_CHANGED "Nothing changed by more than chance lets it.\n"
 
 /* The functions of both profiles, equal ones once: name, module and source line are the same. */
 typedef struct
@@ -188,9 +190,11 @@ struct SondeProfileDiff
   guint32 *rows; /* by function, number of its change + 1; 0: it was not judged. NULL: none was */
   SondeChange *changes;
   guint n_changes;
+  guint n_left_out;     /* functions that should have been judged, but are beyond what can be */
+  double percent_limit; /* of those that are judged */
   guint n_slices[N_SIDES];
   gint64 slice_ns[N_SIDES];
-  gboolean is_known;   /* whether they are told from chance */
+  SondeDiffVerdict verdict;
   SondeCallTree *tree; /* of both */
   Shares *nodes;       /* by node: share of its total */
 };
@@ -315,7 +319,13 @@ compare_means (gconstpointer a, gconstpointer b, gpointer user_data)
   return left > right ? -1 : left < right;
 }
 
-/* Gives rows to the functions that may be shown, the heaviest first. */
+static gboolean
+is_known (const SondeProfileDiff *self)
+{
+  return self->verdict == SONDE_DIFF_KNOWN;
+}
+
+/* Gives rows to the functions that may change by so much, the heaviest first. */
 static void
 choose_rows (SondeProfileDiff *self, double percent_limit)
 {
@@ -326,13 +336,17 @@ choose_rows (SondeProfileDiff *self, double percent_limit)
   for (guint32 i = 0; i < n; i++)
     order[i] = i;
   g_qsort_with_data (order, (int) n, sizeof *order, compare_means, self);
-  for (guint i = 0; i < n && self->n_changes < SONDE_CHANCE_MAX_ROWS; i++)
+  self->percent_limit = percent_limit;
+  for (guint i = 0; i < n; i++)
     {
       double mean = mean_of (&self->functions_self[order[i]]);
 
       if (!(mean > 0) || mean < percent_limit / 2)
         break;
-      self->rows[order[i]] = ++self->n_changes;
+      if (self->n_changes < SONDE_CHANCE_MAX_ROWS)
+        self->rows[order[i]] = ++self->n_changes;
+      else
+        self->n_left_out++;
     }
 }
 
@@ -365,7 +379,7 @@ cut (SondeProfileDiff *self, guint side, const SondeProfileTimes *times, SondeSl
     slices->whole[i] = self->wholes[side] / (double) n_slices;
 }
 
-gboolean
+SondeDiffVerdict
 sonde_profile_diff_judge (SondeProfileDiff *self,
                           const SondeProfileTimes *before,
                           const SondeProfileTimes *after,
@@ -379,24 +393,37 @@ sonde_profile_diff_judge (SondeProfileDiff *self,
   cut (self, BEFORE, before, &old);
   cut (self, AFTER, after, &new);
   self->changes = g_new0 (SondeChange, self->n_changes);
-  self->is_known = self->n_changes > 0
-                   && sonde_chance_compare (&old, &new, self->n_changes, SONDE_CHANCE_CONFIDENCE,
-                                            SONDE_CHANCE_SEED, self->changes);
-  return self->is_known;
+  self->verdict = SONDE_DIFF_UNKNOWN;
+  if (MIN (old.n_slices, new.n_slices) < SONDE_CHANCE_MIN_SLICES)
+    return self->verdict;
+  if (self->n_changes == 0)
+    self->verdict = SONDE_DIFF_EMPTY;
+  else if (sonde_chance_compare (&old, &new, self->n_changes, SONDE_CHANCE_CONFIDENCE,
+                                 SONDE_CHANCE_SEED, self->changes))
+    self->verdict = SONDE_DIFF_KNOWN;
+  return self->verdict;
 }
 
 /* NULL: not known */
 static const SondeChange *
 judged (const SondeProfileDiff *self, guint32 function)
 {
-  return self->is_known && self->rows[function] > 0 ? &self->changes[self->rows[function] - 1]
-                                                    : NULL;
+  return is_known (self) && self->rows[function] > 0 ? &self->changes[self->rows[function] - 1]
+                                                     : NULL;
+}
+
+static gboolean
+is_marked (const SondeProfileDiff *self, guint32 function)
+{
+  const SondeChange *change = judged (self, function);
+
+  return change != NULL && change->is_changed;
 }
 
 double
 sonde_profile_diff_seen (const SondeProfileDiff *self, const SondeFunction **heaviest)
 {
-  for (guint32 i = 0; self->is_known && i < self->set.functions->len; i++)
+  for (guint32 i = 0; is_known (self) && i < self->set.functions->len; i++)
     if (self->rows[i] == 1)
       {
         *heaviest = g_ptr_array_index (self->set.functions, i);
@@ -410,7 +437,7 @@ sonde_profile_diff_find_slower (const SondeProfileDiff *self, double percent, do
 {
   const SondeFunction *found = NULL;
 
-  for (guint32 i = 0; self->is_known && i < self->set.functions->len; i++)
+  for (guint32 i = 0; is_known (self) && i < self->set.functions->len; i++)
     {
       const SondeChange *at = judged (self, i);
       double points = change_of (&self->functions_self[i]);
@@ -423,11 +450,35 @@ sonde_profile_diff_find_slower (const SondeProfileDiff *self, double percent, do
   return found;
 }
 
+guint
+sonde_profile_diff_count_unjudged (const SondeProfileDiff *self, double percent)
+{
+  guint n = 0;
+
+  for (guint32 i = 0; self->n_left_out > 0 && i < self->set.functions->len; i++)
+    {
+      double points = change_of (&self->functions_self[i]);
+
+      n += self->rows[i] == 0 && points > 0 && points >= percent;
+    }
+  return n;
+}
+
+static void
+append_labelled (GString *out, const char *label, const char *text, gboolean is_markdown)
+{
+  if (is_markdown)
+    g_string_append_printf (out, "- %s: %s\n", label, text);
+  else
+    sonde_text_append_labelled (out, label, text);
+}
+
 /* "Chance    intervals of 43 functions hold together in 995 of 1,000 such pairs; ..." */
 void
 sonde_profile_diff_append_chance (GString *out,
                                   const SondeProfileDiff *self,
-                                  const SondeProfileStyle *style)
+                                  const SondeProfileStyle *style,
+                                  gboolean is_markdown)
 {
   const SondeFunction *heaviest;
   double seen = sonde_profile_diff_seen (self, &heaviest);
@@ -435,12 +486,20 @@ sonde_profile_diff_append_chance (GString *out,
   g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
   g_autofree char *line = NULL;
   g_autofree char *slice = NULL;
+  g_autoptr (GString) name = g_string_new (NULL);
 
   if (self->rows == NULL)
     return;
-  if (!self->is_known)
+  if (self->verdict == SONDE_DIFF_UNKNOWN)
     {
-      sonde_text_append_labelled (out, "Chance", "too few samples to tell it from changes");
+      append_labelled (out, "Chance", "too few samples to tell it from changes", is_markdown);
+      return;
+    }
+  if (self->verdict == SONDE_DIFF_EMPTY)
+    {
+      line = g_strdup_printf ("nothing is so large that it could have changed by %g points",
+                              self->percent_limit);
+      append_labelled (out, "Chance", line, is_markdown);
       return;
     }
   for (guint i = 0; i < self->n_changes; i++)
@@ -448,12 +507,22 @@ sonde_profile_diff_append_chance (GString *out,
   slice = g_strdup_printf ("%.3g s", (double) self->slice_ns[BEFORE] / 1e9);
   line = g_strdup_printf ("all %u intervals hold in 995 of 1,000 such pairs; %u slices of %s",
                           self->n_changes, self->n_slices[BEFORE], slice);
-  sonde_text_append_labelled (out, "Chance", line);
+  append_labelled (out, "Chance", line, is_markdown);
   g_free (line);
   sonde_short_names_add (names, heaviest->name);
+  if (is_markdown)
+    sonde_text_append_code (name, sonde_short_names_get (names, heaviest->name), FALSE);
+  else
+    g_string_append (name, sonde_short_names_get (names, heaviest->name));
   line = g_strdup_printf ("in 95 of 100 such pairs: changes of %.2f points; of %s of %.2f", least,
-                          sonde_short_names_get (names, heaviest->name), seen);
-  sonde_text_append_labelled (out, "Seen", line);
+                          name->str, seen);
+  append_labelled (out, "Seen", line, is_markdown);
+  if (self->n_left_out == 0)
+    return;
+  g_free (line);
+  line = g_strdup_printf ("%u that are smaller than these %u are not judged", self->n_left_out,
+                          self->n_changes);
+  append_labelled (out, "Beyond", line, is_markdown);
 }
 
 static int
@@ -526,14 +595,15 @@ append_row (GString *out,
   g_string_append_printf (out, "%s\n", fit);
 }
 
-/* (transfer full): those that are shown, slower ones first; their names are added to @names */
+/* (transfer full): those that are shown, with all that are marked, slower ones first; their names
+ * are added to @names */
 static GArray *
 dup_changed (const SondeProfileDiff *self, const SondeProfileStyle *style, SondeShortNames *names)
 {
   GArray *changed = g_array_new (FALSE, FALSE, sizeof (guint32));
 
   for (guint32 i = 0; i < self->set.functions->len; i++)
-    if (has_changed (&self->functions_self[i], style))
+    if (has_changed (&self->functions_self[i], style) || is_marked (self, i))
       {
         const SondeFunction *function = g_ptr_array_index (self->set.functions, i);
 
@@ -554,7 +624,7 @@ sonde_profile_diff_append_functions (GString *out,
   gboolean is_any = FALSE;
 
   g_string_append_printf (out, "\n Before   After  Change  %s%-40s  Module\n",
-                          self->is_known ? "  Between           " : "", "Function (self)");
+                          is_known (self) ? "  Between           " : "", "Function (self)");
   for (guint i = 0; i < changed->len; i++)
     {
       guint32 at = g_array_index (changed, guint32, i);
@@ -562,31 +632,18 @@ sonde_profile_diff_append_functions (GString *out,
       const SondeChange *change = judged (self, at);
 
       append_shares (out, &self->functions_self[at], style);
-      if (self->is_known)
+      if (is_known (self))
         append_interval (out, change);
-      append_row (out, style, SHARES_WIDTH + (self->is_known ? INTERVAL_WIDTH : 0),
+      append_row (out, style, SHARES_WIDTH + (is_known (self) ? INTERVAL_WIDTH : 0),
                   sonde_short_names_get (names, function->name), function->module);
-      is_any = is_any || (change != NULL && change->is_changed);
+      is_any = is_any || is_marked (self, at);
     }
   if (changed->len == 0)
     g_string_append_printf (out, "No function changed by %.1f%% or more.\n", style->percent_limit);
   else if (is_any)
     g_string_append (out, "\n" SONDE_CHANCE_MARK "\n");
-  else if (self->is_known)
-    g_string_append (out, "\nNothing changed by more than chance lets it.\n");
-}
-
-/* As code that has no end in it, and no end of a cell. */
-static void
-append_code (GString *out, const char *text)
-{
-  g_autofree char *quoted = g_strdup (text);
-
-  g_strdelimit (quoted, "`", '\'');
-  g_string_append_c (out, '`');
-  for (const char *at = quoted; *at != '\0'; at++)
-    g_string_append_printf (out, *at == '|' ? "\\%c" : "%c", *at);
-  g_string_append_c (out, '`');
+  else if (is_known (self))
+    g_string_append (out, "\n" NOTHING_CHANGED);
 }
 
 void
@@ -596,6 +653,7 @@ sonde_profile_diff_append_markdown (GString *out,
 {
   g_autoptr (SondeShortNames) names = sonde_short_names_new (style->full_names);
   g_autoptr (GArray) changed = dup_changed (self, style, names);
+  gboolean is_any = FALSE;
 
   if (changed->len == 0)
     {
@@ -613,10 +671,10 @@ sonde_profile_diff_append_markdown (GString *out,
       const SondeChange *change = judged (self, at);
 
       g_string_append (out, "| ");
-      append_code (out, sonde_short_names_get (names, function->name));
+      sonde_text_append_code (out, sonde_short_names_get (names, function->name), TRUE);
       g_string_append (out, " | ");
       if (function->module[0] != '\0')
-        append_code (out, function->module);
+        sonde_text_append_code (out, function->module, TRUE);
       g_string_append_printf (out, " | %.1f%% | %.1f%% | %+.2f | ", shares->share[BEFORE],
                               shares->share[AFTER], change_of (shares));
       if (change != NULL)
@@ -627,7 +685,10 @@ sonde_profile_diff_append_markdown (GString *out,
       else
         g_string_append (out, "| ");
       g_string_append (out, " |\n");
+      is_any = is_any || is_marked (self, at);
     }
+  if (!is_any && is_known (self))
+    g_string_append (out, "\n" NOTHING_CHANGED);
 }
 
 static int

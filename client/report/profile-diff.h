@@ -48,27 +48,38 @@ typedef struct
   gboolean is_of_time; /* the whole is time, not samples */
 } SondeProfileTimes;
 
+typedef enum
+{
+  SONDE_DIFF_UNKNOWN, /* there are too few samples to tell */
+  SONDE_DIFF_EMPTY,   /* no function could have changed by as much as is asked for */
+  SONDE_DIFF_KNOWN,
+} SondeDiffVerdict;
+
 /**
  * sonde_profile_diff_judge:
- * @percent_limit: what will be shown, so that the intervals of all that could be hold together:
- *   functions with less than half of it, on average, cannot change by it
+ * @percent_limit: the least change that is asked for, so that the intervals of all that could have
+ *   it hold together: functions with less than half of it, on average, cannot
  *
- * Tells changes from chance: see chance.h.
- *
- * Returns: FALSE if there are too few samples for that
+ * Tells changes from chance: see chance.h. Of more than SONDE_CHANCE_MAX_ROWS functions the
+ * heaviest are judged.
  */
-gboolean sonde_profile_diff_judge (SondeProfileDiff *self,
-                                   const SondeProfileTimes *before,
-                                   const SondeProfileTimes *after,
-                                   double percent_limit);
+SondeDiffVerdict sonde_profile_diff_judge (SondeProfileDiff *self,
+                                           const SondeProfileTimes *before,
+                                           const SondeProfileTimes *after,
+                                           double percent_limit);
 
-/* Lines on how sure what follows is; none before it was judged. */
+/* Functions that take so many points more, or more of them, but are beyond those that are judged.
+ */
+guint sonde_profile_diff_count_unjudged (const SondeProfileDiff *self, double percent);
+
+/* Lines on how sure what follows is, or items of a list in Markdown; none before it was judged. */
 void sonde_profile_diff_append_chance (GString *out,
                                        const SondeProfileDiff *self,
-                                       const SondeProfileStyle *style);
+                                       const SondeProfileStyle *style,
+                                       gboolean is_markdown);
 
 /* Functions by the change of their own share, what became slower first; those that changed less
- * than the style's limit are left out. */
+ * than the style's limit are left out, unless that is more than chance. */
 void sonde_profile_diff_append_functions (GString *out,
                                           const SondeProfileDiff *self,
                                           const SondeProfileStyle *style);

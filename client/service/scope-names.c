@@ -77,12 +77,36 @@ sonde_scope_names_add_processes (const char *folder, const char *name, GArray *p
 typedef struct
 {
   const char *container;
-  char *found; /* name of its control group; the first that was met */
+  char *id;   /* all of it, of the first that was met */
+  char *unit; /* NULL: it is none, as far as is known */
   gboolean is_ambiguous;
   guint n_folders;
 } Search;
 
-/* A container may have several groups of the same name, in hierarchies of their own, and others
+static void
+search_clear (Search *self)
+{
+  g_free (self->id);
+  g_free (self->unit);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
+
+/* @group: name of one that is meant */
+static void
+add_found (Search *self, const char *group)
+{
+  g_autofree char *id = sonde_cgroup_dup_container_id (group);
+
+  if (self->id == NULL)
+    self->id = g_strdup (id);
+  if (!g_str_equal (self->id, id))
+    self->is_ambiguous = TRUE;
+  else if (self->unit == NULL)
+    self->unit = sonde_cgroup_dup_unit (group);
+}
+
+/* A container may have several groups, in hierarchies of their own, of other names too, and others
  * below them. */
 static void
 search (Search *self, const char *path, guint depth)
@@ -97,33 +121,27 @@ search (Search *self, const char *path, guint depth)
       if (!g_file_test (below, G_FILE_TEST_IS_DIR) || g_file_test (below, G_FILE_TEST_IS_SYMLINK))
         continue;
       self->n_folders++;
-      if (!sonde_cgroup_is_container (entry, self->container))
+      if (sonde_cgroup_is_container (entry, self->container))
+        add_found (self, entry);
+      else
         search (self, below, depth + 1);
-      else if (self->found == NULL)
-        self->found = g_strdup (entry);
-      else if (!g_str_equal (self->found, entry))
-        self->is_ambiguous = TRUE;
     }
 }
 
 char *
 sonde_scope_names_dup_unit (const char *folder, const char *container, GError **error)
 {
-  Search self = { .container = container };
-  g_autofree char *found = NULL;
-  g_autofree char *unit = NULL;
+  g_auto (Search) self = { .container = container };
   g_autofree char *shown = sonde_text_escape (container, -1);
 
   search (&self, folder, 0);
-  found = self.found;
-  unit = found != NULL && !self.is_ambiguous ? sonde_cgroup_dup_unit (found) : NULL;
   if (self.is_ambiguous)
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
                  "%s is the beginning of several containers", shown);
-  else if (found == NULL)
+  else if (self.id == NULL)
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "No container %s runs here", shown);
-  else if (unit == NULL)
+  else if (self.unit == NULL)
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
                  "Container %s is no unit of systemd; -p records its processes", shown);
-  return g_steal_pointer (&unit);
+  return self.is_ambiguous ? NULL : g_steal_pointer (&self.unit);
 }

@@ -10,8 +10,9 @@
  *
  * A capture tells what was called since it last did, so what was called in the last seconds is what
  * is known now less what was known then. What a program called before the view began is told at
- * once, and is of no time that is shown. All that has a bound: paths beyond it make their program a
- * partial one, and of the last seconds fewer are shown. One thread at a time.
+ * once, and is of no time that is shown. All that has a bound, for all programs since the view
+ * began, those that ended, too: paths beyond it make their program a partial one, programs are
+ * counted as left out, and of the last seconds fewer are shown. One thread at a time.
  */
 typedef struct SondeTopCalls SondeTopCalls;
 

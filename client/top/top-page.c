@@ -289,6 +289,15 @@ describe_calls (const SondeTopView *view)
   if (calls->n_partial > 0)
     g_string_append_printf (out, "; a part of %u of %u processes", calls->n_partial,
                             calls->n_programs);
+  if (calls->n_left_out > 0)
+    {
+      g_autofree char *later
+          = sonde_text_plural (calls->n_left_out, "later process", "later processes");
+
+      g_string_append_printf (out, "; nothing of %s%s", later,
+                              calls->n_left_out < SONDE_CALLS_READER_MAX_PROGRAMS ? ""
+                                                                                  : " or more");
+    }
   if (calls->n_refused > 0)
     g_string_append_printf (out, "; %" G_GUINT64_FORMAT " places could not be changed",
                             calls->n_refused);

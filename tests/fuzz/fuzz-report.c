@@ -90,8 +90,9 @@ check_views (const SondeReport *report)
     return;
   diff = sonde_profile_diff_new (&side, &side);
   sonde_profile_diff_judge (diff, &times, &times, 0);
-  sonde_profile_diff_append_chance (text, diff, &style);
+  sonde_profile_diff_append_chance (text, diff, &style, FALSE);
   sonde_profile_diff_append_functions (text, diff, &style);
+  sonde_profile_diff_append_chance (text, diff, &style, TRUE);
   sonde_profile_diff_append_markdown (text, diff, &style);
   sonde_profile_diff_append_paths (text, diff, &style);
   fuzz_check_text (text);

@@ -52,9 +52,9 @@ assert_shift (guint first, guint n, gboolean is_shifted)
 
   row_fill (&before, 1000, 100);
   row_fill (&after, first, n);
-  g_assert_true (sonde_calls_is_shifted (&before, &after, 0.5) == is_shifted);
-  g_assert_true (sonde_calls_is_shifted (&after, &before, 0.5) == is_shifted);
-  g_assert_false (sonde_calls_is_shifted (&before, NULL, 0.5));
+  g_assert_true (sonde_calls_is_shifted (&before, &after, 0.5, 1) == is_shifted);
+  g_assert_true (sonde_calls_is_shifted (&after, &before, 0.5, 1) == is_shifted);
+  g_assert_false (sonde_calls_is_shifted (&before, NULL, 0.5, 1));
   row_clear (&before);
   row_clear (&after);
 }
@@ -77,9 +77,44 @@ few_calls_are_no_shift (void)
   row_fill (&before, 1000, 100);
   row_fill (&after, 2000, 1);
   after.sum.n_timed = 1;
-  g_assert_false (sonde_calls_is_shifted (&before, &after, 0.5));
+  g_assert_false (sonde_calls_is_shifted (&before, &after, 0.5, 1));
   after.sum.n_timed = 64;
-  g_assert_false (sonde_calls_is_shifted (&before, &after, 0.99));
+  g_assert_false (sonde_calls_is_shifted (&before, &after, 0.99, 1));
+  row_clear (&before);
+  row_clear (&after);
+}
+
+/* What of one pair is hardly chance is among many. */
+static void
+many_comparisons_are_less_sure (void)
+{
+  SondeCallsRow before, after;
+
+  row_fill (&before, 1000, 4);
+  row_fill (&after, 2000, 4);
+  before.sum.n_timed = after.sum.n_timed = 20;
+  g_assert_true (sonde_calls_is_shifted (&before, &after, 0.5, 1));
+  g_assert_false (sonde_calls_is_shifted (&before, &after, 0.5, 100000));
+  before.sum.n_timed = after.sum.n_timed = 256;
+  g_assert_true (sonde_calls_is_shifted (&before, &after, 0.5, G_MAXUINT));
+  row_clear (&before);
+  row_clear (&after);
+}
+
+/* Of 320 calls the 99th percentile may be beyond all. */
+static void
+what_may_be_beyond_all_is_no_shift (void)
+{
+  SondeCallsRow before, after;
+
+  row_fill (&before, 1000, 5);
+  row_fill (&after, 2000, 10000);
+  g_assert_false (sonde_calls_is_shifted (&before, &after, 0.99, 1));
+  g_assert_false (sonde_calls_is_shifted (&after, &before, 0.99, 1));
+  g_assert_false (sonde_calls_is_shifted (&before, &before, 0.99, 1));
+  row_clear (&before);
+  row_fill (&before, 1000, 50);
+  g_assert_true (sonde_calls_is_shifted (&before, &after, 0.99, 1));
   row_clear (&before);
   row_clear (&after);
 }
@@ -91,5 +126,9 @@ main (int argc, char **argv)
   g_test_add_func ("/call-estimates/say-less-of-few-calls", few_calls_say_less);
   g_test_add_func ("/call-estimates/take-chance-for-no-shift", chance_is_no_shift);
   g_test_add_func ("/call-estimates/take-few-calls-for-no-shift", few_calls_are_no_shift);
+  g_test_add_func ("/call-estimates/are-less-sure-of-many-comparisons",
+                   many_comparisons_are_less_sure);
+  g_test_add_func ("/call-estimates/take-what-may-be-beyond-all-for-no-shift",
+                   what_may_be_beyond_all_is_no_shift);
   return g_test_run ();
 }

@@ -352,6 +352,34 @@ check_names (void)
   g_assert_cmpuint (sonde_calls_reader_n_programs (reader), ==, 0);
 }
 
+/* Which are counted once each, and so are as many again. */
+static void
+check_many_programs (void)
+{
+  g_autoptr (SondeCallsReader) reader = sonde_calls_reader_new_small (8);
+  g_autoptr (SondeCallsReader) since = NULL;
+  g_autoptr (GByteArray) file = new_file (BEGIN_NS, 2000);
+
+  end_file (file);
+  for (guint i = 0; i < 2 * SONDE_CALLS_READER_MAX_PROGRAMS + 1; i++)
+    {
+      g_autofree char *first = g_strdup_printf ("sonde/calls/%u-7/1", i);
+      g_autofree char *second = g_strdup_printf ("sonde/calls/%u-7/2", i);
+      guint n_left_out
+          = MIN (i < SONDE_CALLS_READER_MAX_PROGRAMS ? 0 : i + 1 - SONDE_CALLS_READER_MAX_PROGRAMS,
+                 SONDE_CALLS_READER_MAX_PROGRAMS);
+
+      add_file (reader, first, file, 4096);
+      add_file (reader, second, file, 4096);
+      g_assert_cmpuint (sonde_calls_reader_n_left_out (reader), ==, n_left_out);
+    }
+  g_assert_cmpuint (sonde_calls_reader_n_programs (reader), ==, SONDE_CALLS_READER_MAX_PROGRAMS);
+  g_assert_cmpstr (sonde_calls_reader_fault (reader), ==,
+                   "sonde/calls/4096-7/1: there are too many programs");
+  since = sonde_calls_reader_new_since (reader, NULL);
+  g_assert_cmpuint (sonde_calls_reader_n_left_out (since), ==, SONDE_CALLS_READER_MAX_PROGRAMS);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -367,6 +395,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calls-reader/a-sum-so-far-replaces-what-came-before", check_sum_so_far);
   g_test_add_func ("/calls-reader/a-file-that-is-missing-is-noticed", check_gap);
   g_test_add_func ("/calls-reader/has-no-more-paths-than-there-is-room-for", check_small);
+  g_test_add_func ("/calls-reader/counts-programs-that-it-has-no-room-for", check_many_programs);
   g_test_add_func ("/calls-reader/tells-what-came-since-a-moment", check_since);
   return g_test_run ();
 }

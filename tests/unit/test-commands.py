@@ -145,7 +145,7 @@ def test_choices(folder):
             ('export', '-f', 'heaptrack', '-o', os.path.join(folder, 'x.zst'), path, '.gz'),
             ('export', '-f', 'heaptrack', '--unit', 'bytes', path, 'for folded and dot'),
             ('export', '-f', 'folded', '--by', 'module', path, 'which processes are one'),
-            ('flamegraph', '--by', 'line', path, 'which processes are one'), ('heap', '--by', 'thread', path, 'no threads'),
+            ('flamegraph', '--by', 'line', path, 'which processes are one'), ('heap', '--by', 'thread', path, '--thread chooses them'),
             ('diff', '--by', 'process', path, path, '--by=command'), ('report', '--fold-recursion', 'alll', path, 'did you mean all?'),
             ('heap', '--unit', 'byte', path, 'did you mean bytes?'), ('top', '--by', 'threads', 'did you mean thread?'),
             ('record', '--memory=sample', '--', 'true', 'did you mean sampled?'),

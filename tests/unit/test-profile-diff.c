@@ -119,6 +119,97 @@ paths_end_at_the_depth_limit (void)
   g_assert_null (strstr (text, "- d\n"));
 }
 
+typedef struct
+{
+  SondeProfile *sides[2];
+  SondeProfileDiff *diff;
+} Judged;
+
+static void
+judged_clear (Judged *self)
+{
+  sonde_profile_diff_free (self->diff);
+  for (guint i = 0; i < G_N_ELEMENTS (self->sides); i++)
+    sonde_profile_free (self->sides[i]);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Judged, judged_clear)
+
+/* As many functions of equal weight, of which the last one is new in @after; samples are of each in
+ * turn. */
+static SondeDiffVerdict
+judge (Judged *self, guint n_functions, gsize n_samples, double percent_limit)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  g_autofree guint64 *weights = g_new0 (guint64, n_functions);
+  g_autofree gint64 *times_ns = g_new (gint64, n_samples);
+  g_autofree guint32 *functions = g_new (guint32, n_samples);
+  SondeProfileTimes times = { .times_ns = times_ns, .functions = functions, .n = n_samples };
+
+  for (guint i = 0; i < n_functions; i++)
+    {
+      g_ptr_array_add (names, g_strdup_printf ("f%u", i));
+      weights[i] = 1;
+    }
+  for (gsize i = 0; i < n_samples; i++)
+    {
+      times_ns[i] = (gint64) i;
+      functions[i] = 1 + (guint32) (i % n_functions);
+    }
+  times.to_ns = (gint64) n_samples;
+  for (guint i = 0; i < G_N_ELEMENTS (self->sides); i++)
+    self->sides[i] = new_profile ((const char *const *) names->pdata, weights, n_functions - 1 + i);
+  self->diff = new_diff (self->sides[0], self->sides[1]);
+  return sonde_profile_diff_judge (self->diff, &times, &times, percent_limit);
+}
+
+static void
+assert_chance (const SondeProfileDiff *diff, const char *line)
+{
+  const SondeProfileStyle style = { .max_depth = 16 };
+  g_autoptr (GString) out = g_string_new (NULL);
+
+  sonde_profile_diff_append_chance (out, diff, &style, FALSE);
+  g_assert_nonnull (strstr (out->str, line));
+}
+
+static void
+few_samples_are_no_verdict (void)
+{
+  g_auto (Judged) diff = { 0 };
+
+  g_assert_cmpint (judge (&diff, 4, 40, 0), ==, SONDE_DIFF_UNKNOWN);
+  assert_chance (diff.diff, "Chance    too few samples to tell it from changes\n");
+}
+
+/* Few samples do not say that either. */
+static void
+what_is_too_small_to_change_so_much_is_not_judged (void)
+{
+  g_auto (Judged) diff = { 0 };
+  g_auto (Judged) few = { 0 };
+
+  g_assert_cmpint (judge (&diff, 10, 1000, 50), ==, SONDE_DIFF_EMPTY);
+  assert_chance (diff.diff,
+                 "Chance    nothing is so large that it could have changed by 50 points\n");
+  g_assert_cmpint (judge (&few, 10, 40, 50), ==, SONDE_DIFF_UNKNOWN);
+}
+
+static void
+what_is_beyond_the_rows_is_told (void)
+{
+  g_auto (Judged) diff = { 0 };
+  g_auto (Judged) all = { 0 };
+
+  g_assert_cmpint (judge (&diff, 1030, 5000, 0), ==, SONDE_DIFF_KNOWN);
+  assert_chance (diff.diff, "Beyond    6 that are smaller than these 1024 are not judged\n");
+  g_assert_cmpuint (sonde_profile_diff_count_unjudged (diff.diff, 0), ==, 1);
+  g_assert_cmpuint (sonde_profile_diff_count_unjudged (diff.diff, 0.09), ==, 1);
+  g_assert_cmpuint (sonde_profile_diff_count_unjudged (diff.diff, 0.1), ==, 0);
+  g_assert_cmpint (judge (&all, 1024, 5000, 0), ==, SONDE_DIFF_KNOWN);
+  g_assert_cmpuint (sonde_profile_diff_count_unjudged (all.diff, 0), ==, 0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -128,5 +219,10 @@ main (int argc, char **argv)
   g_test_add_func ("/profile-diff/what-stays-is-left-out", what_stays_is_left_out);
   g_test_add_func ("/profile-diff/paths-lead-to-what-changed", paths_lead_to_what_changed);
   g_test_add_func ("/profile-diff/paths-end-at-the-depth-limit", paths_end_at_the_depth_limit);
+  g_test_add_func ("/profile-diff/few-samples-are-no-verdict", few_samples_are_no_verdict);
+  g_test_add_func ("/profile-diff/what-is-too-small-to-change-so-much-is-not-judged",
+                   what_is_too_small_to_change_so_much_is_not_judged);
+  g_test_add_func ("/profile-diff/what-is-beyond-the-rows-is-told",
+                   what_is_beyond_the_rows_is_told);
   return g_test_run ();
 }

@@ -163,6 +163,10 @@ def test_chance(case):
     check('* differs by more than chance lets two such recordings differ' in shown, shown)
     check(re.search(r'^Chance    all 2 intervals hold in 995 of 1,000 such pairs; 500 slices of 0.04 s$', shown, re.M), shown)
     check(re.search(r'^Seen      in 95 of 100 such pairs: changes of [3-9]\.\d\d points; of (add|main) of ', shown, re.M), shown)
+    for limit in ('15', '100'):  # marked rows are there whatever the limit
+        shown = case.run('diff', '-l', limit, before, after)
+        check(re.search(r'^ .*  \* .* add ', shown, re.M) and '\n* differs by more than chance' in shown, shown)
+        check('Nothing changed' not in shown, shown)
     shown = case.run('diff', '-l', '0', case.path, case.path)
     check('too few samples to tell it from changes' in shown, shown)
 
@@ -174,6 +178,7 @@ def test_fail_on(case):
     complaint = case.run('diff', '--fail-on=3%', before, after, status=3)
     check(re.search(r'add\(\) takes \d+\.\d\d points more', complaint), complaint)
     case.run('diff', '--fail-on=3%', after, before, status=3)  # of which main became slower
+    case.run('diff', '--fail-on=3%', '-l', '100', after, before, status=3)  # whatever is shown
     case.run('diff', '--fail-on=30', before, after)
     case.run('diff', '--fail-on=0', before, same)
     check('too few samples to tell' in case.run('diff', '--fail-on=3%', case.path, case.path, status=1), 'it was told')
@@ -184,7 +189,16 @@ def test_markdown(case):
     shown = case.run('diff', '--markdown', before, after)
     check(re.search(r'^\| `add` \| `bin` \| \d+\.\d% \| \d+\.\d% \| \+\d+\.\d\d \| \+\S+ to \+\S+ \| \*\*slower\*\* \|$', shown, re.M), shown)
     check(re.search(r'^\| `main` .* \| faster \|$', shown, re.M), shown)
-    check(f'- Before: {before}: 2,000 samples in 19.99 s\n' in shown, shown)
+    check(f'- Before: `{before}`: 2,000 samples in 19.99 s\n' in shown, shown)
+    check('\n- Chance: all 2 intervals hold in 995 of 1,000 such pairs; 500 slices of 0.04 s\n' in shown, shown)
+    check(re.search(r'^- Seen: in 95 of 100 such pairs: changes of \d\.\d\d points; of `(add|main)` of \d\.\d\d$', shown, re.M), shown)
+    check('Nothing changed' not in shown, shown)
+    check('\nNothing changed by more than chance lets it.\n' in case.run('diff', '-l', '0', '--markdown', before, many(case, 'same.syscap', .5, 'same')),
+          'it is marked')
+    odd = os.path.join(os.path.dirname(before), 'a|b`c')
+    os.link(before, odd)
+    shown = case.run('diff', '--markdown', before, odd)
+    check(f"- After: `{odd.replace('`', chr(39))}`: 2,000 samples" in shown, shown)
 
 
 def test_per_second(case):

@@ -139,6 +139,94 @@ a_container_is_its_unit (Fixture *self, gconstpointer data)
     }
 }
 
+/* Its monitor has a group beside the container's, with the same id. */
+static void
+what_watches_over_a_container_is_not_it (Fixture *self, gconstpointer data)
+{
+  static const char *const rows[][2]
+      = { { "0123456", "libpod-" ID ".scope" }, { "0123f", "crio-" OTHER ".scope" } };
+
+  add_group (self, "user.slice/libpod-" ID ".scope/container");
+  add_group (self, "user.slice/libpod-conmon-" ID ".scope");
+  add_group (self, "kubepods.slice/crio-conmon-" OTHER ".scope");
+  add_group (self, "kubepods.slice/crio-" OTHER ".scope");
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *unit = sonde_scope_names_dup_unit (self->folder, rows[i][0], &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpstr (unit, ==, rows[i][1]);
+    }
+}
+
+/* One container in two hierarchies, that only one of them has as a unit. */
+static void
+groups_of_one_id_are_one_container (Fixture *self, gconstpointer data)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *unit = NULL;
+
+  add_group (self, "memory/docker/" ID);
+  add_group (self, "systemd/system.slice/docker-" ID ".scope");
+  unit = sonde_scope_names_dup_unit (self->folder, "0123", &error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (unit, ==, "docker-" ID ".scope");
+}
+
+static void
+machines_are_found_as_people_call_them (Fixture *self, gconstpointer data)
+{
+  static const char *const rows[][2] = { { "my-box", "machine-my\\x2dbox.scope" },
+                                         { "web", "systemd-nspawn@web.service" },
+                                         { "a-b", "systemd-nspawn@a-b.service" } };
+
+  add_group (self, "machine.slice/machine-my\\x2dbox.scope/payload");
+  add_group (self, "machine.slice/systemd-nspawn@web.service/payload");
+  add_group (self, "machine.slice/systemd-nspawn@a-b.service");
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *unit = sonde_scope_names_dup_unit (self->folder, rows[i][0], &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpstr (unit, ==, rows[i][1]);
+    }
+  assert_no_unit (self, "my", "No container my runs here");
+  assert_no_unit (self, "my\\x2dbox", "No container my");
+}
+
+static void
+a_control_group_names_its_container (void)
+{
+  static const char *const rows[][2]
+      = { { "/machine.slice/libpod-" ID ".scope/container", "0123456789ab" },
+          { "/machine.slice/libpod-conmon-" ID ".scope", NULL },
+          { "/kubepods.slice/crio-conmon-" ID ".scope", NULL },
+          { "/kubepods.slice/crio-" ID ".scope", "0123456789ab" },
+          { "/kubepods.slice/cri-containerd-" ID ".scope", "0123456789ab" },
+          { "/docker/" ID, "0123456789ab" },
+          { "/libpod_parent/conmon-" ID, NULL },
+          { "/machine.slice/machine-my\\x2dbox.scope/init.scope", "my-box" },
+          { "/machine.slice/machine-a\\x00b\\x2.scope", "a\\x00b\\x2" },
+          { "/machine.slice/systemd-nspawn@my\\x2dbox.service/payload", "my-box" },
+          { "/machine.slice/systemd-nspawn@.service", NULL },
+          { "/machine.slice/machine-.scope", NULL },
+          { "/machine.slice/machine-.scop", NULL },
+          { "/lxc.payload.a\\x2db/init.scope", "a\\x2db" },
+          { "/lxc.payload.", NULL },
+          { "/system.slice/cron.service", NULL },
+          { "/", NULL },
+          { "", NULL } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *name = sonde_cgroup_dup_container (rows[i][0]);
+
+      g_assert_cmpstr (name, ==, rows[i][1]);
+    }
+}
+
 static void
 assert_pids (const Fixture *self, const char *name, const char *pids)
 {
@@ -203,6 +291,9 @@ main (int argc, char **argv)
     { "refuses-containers-without-a-unit", refuses_containers_without_a_unit },
     { "refuses-what-is-too-deep", refuses_what_is_too_deep },
     { "a-container-is-its-unit", a_container_is_its_unit },
+    { "what-watches-over-a-container-is-not-it", what_watches_over_a_container_is_not_it },
+    { "groups-of-one-id-are-one-container", groups_of_one_id_are_one_container },
+    { "machines-are-found-as-people-call-them", machines_are_found_as_people_call_them },
     { "processes-are-found-by-their-name", processes_are_found_by_their_name },
   };
 
@@ -213,6 +304,8 @@ main (int argc, char **argv)
 
       g_test_add (path, Fixture, NULL, set_up, cases[i].func, tear_down);
     }
+  g_test_add_func ("/scope-names/a-control-group-names-its-container",
+                   a_control_group_names_its_container);
   g_test_add_func ("/scope-names/a-unit-without-a-suffix-is-a-service",
                    a_unit_without_a_suffix_is_a_service);
   return g_test_run ();

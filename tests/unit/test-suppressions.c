@@ -145,9 +145,10 @@ feed (gpointer receiver, const SondeFrame *frame)
 }
 
 /* main() allocates 100 bytes by one() and 200 by two(); the loader 400 for itself, 800 by a
- * function of libstdc++ without a name that it calls, and 1600 by one() of a library. */
+ * function of libstdc++ without a name that it calls, and 1600 by one() of a library.
+ * @has_named_pool: and 3200 by a function of libstdc++ that has its name */
 static SondeHeap *
-analyse (const SondeSuppressions *suppressions)
+analyse_with (const SondeSuppressions *suppressions, gboolean has_named_pool)
 {
   g_autoptr (CaptureBuilder) capture = capture_builder_new ();
   SondeHeapOptions options = SONDE_HEAP_OPTIONS_INIT;
@@ -162,6 +163,11 @@ analyse (const SondeSuppressions *suppressions)
   add_jit_name (capture, JIT (1), "one");
   add_jit_name (capture, JIT (2), "two");
   add_jit_name (capture, JIT (3), "operator new(unsigned long)");
+  if (has_named_pool)
+    {
+      add_jit_name (capture, JIT (4), "_GLOBAL__sub_I_eh_alloc.cc");
+      allocate (capture, 0x60, 3200, STACK (JIT (3), JIT (4), JIT (0)));
+    }
   allocate (capture, 0x10, 100, STACK (JIT (1), JIT (0)));
   allocate (capture, 0x20, 200, STACK (JIT (2), JIT (0)));
   allocate (capture, 0x30, 400, STACK (JIT (3), LOADER + 0x10, JIT (0)));
@@ -170,6 +176,12 @@ analyse (const SondeSuppressions *suppressions)
   capture_foreach (capture, feed, heap);
   sonde_heap_finish (heap, NULL);
   return heap;
+}
+
+static SondeHeap *
+analyse (const SondeSuppressions *suppressions)
+{
+  return analyse_with (suppressions, FALSE);
 }
 
 /* That shown and suppressed bytes make what was never freed, whatever is suppressed. */
@@ -218,6 +230,21 @@ what_the_loader_and_the_pool_keep_is_no_leak (void)
                                          "loader's own\n"));
 }
 
+/* Whether its constructor has a name or none. */
+static void
+the_pool_is_told_once (void)
+{
+  g_autoptr (SondeSuppressions) suppressions = sonde_suppressions_new ();
+  g_autoptr (SondeHeap) heap = analyse_with (suppressions, TRUE);
+  g_autoptr (SondeProfile) left = sonde_heap_dup_profile (heap, SONDE_HEAP_LEFT, SONDE_UNIT_BYTES);
+  g_autoptr (GString) json = sonde_heap_dup_json (heap, left, FALSE, 0, 0);
+
+  g_assert_nonnull (strstr (json->str, "\"suppressed\":{\"bytes\":4400,\"blocks\":3,\"by\":["
+                                       "{\"rule\":\"libstdc++'s emergency pool\",\"bytes\":4000,"
+                                       "\"blocks\":2},{\"rule\":\"the dynamic loader's own\","
+                                       "\"bytes\":400,\"blocks\":1}]"));
+}
+
 static void
 the_first_rule_that_matches_has_the_stack (void)
 {
@@ -256,6 +283,7 @@ main (int argc, char **argv)
   g_test_add_func ("/suppressions/nothing-is-suppressed-unasked", nothing_is_suppressed_unasked);
   g_test_add_func ("/suppressions/what-the-loader-and-the-pool-keep-is-no-leak",
                    what_the_loader_and_the_pool_keep_is_no_leak);
+  g_test_add_func ("/suppressions/the-pool-is-told-once", the_pool_is_told_once);
   g_test_add_func ("/suppressions/the-first-rule-that-matches-has-the-stack",
                    the_first_rule_that_matches_has_the_stack);
   return g_test_run ();

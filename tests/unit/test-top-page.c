@@ -156,6 +156,26 @@ test_layout_says_what_is_called (void)
 }
 
 static void
+test_layout_says_what_there_is_no_room_for (void)
+{
+  g_autoptr (SondeTopHistory) history = new_filled ();
+  g_autoptr (SondeTopView) view = NULL;
+  g_autoptr (GByteArray) file = new_file (0, 1);
+  Live live = { history, SECOND_NS };
+
+  end_file (file);
+  tell_calls (history, 5000, 0, SECOND_NS);
+  for (guint i = 1; i < SONDE_CALLS_READER_MAX_PROGRAMS + 2; i++)
+    {
+      g_autofree char *path = g_strdup_printf (SONDE_CALLS_FOLDER "%u-8/1", i);
+
+      tell_file (path, file, 100, add_live, &live);
+    }
+  view = new_view (history, SONDE_TOP_CALLS, 2 * SECOND_NS);
+  assert_on_screen (view, 10, NULL, "lost: nothing; nothing of 2 later processes");
+}
+
+static void
 test_layout_says_that_nothing_runs (void)
 {
   g_autoptr (SondeTopHistory) history = new_history (SONDE_TOP_MAX_BYTES);
@@ -176,6 +196,8 @@ main (int argc, char **argv)
   g_test_add_func ("/top/layout/fits-a-screen-of-any-size", test_layout_fits_a_screen_of_any_size);
   g_test_add_func ("/top/layout/says-what-is-shown", test_layout_says_what_is_shown);
   g_test_add_func ("/top/layout/says-what-is-called", test_layout_says_what_is_called);
+  g_test_add_func ("/top/layout/says-what-there-is-no-room-for",
+                   test_layout_says_what_there_is_no_room_for);
   g_test_add_func ("/top/layout/says-that-nothing-runs", test_layout_says_that_nothing_runs);
   return g_test_run ();
 }
