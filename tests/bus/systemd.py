@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import threading
+import uuid
 
 from gi.repository import Gio, GLib
 
@@ -135,7 +136,8 @@ class Service:
     """A unit NAME.service, as a context; its processes end with the context at the latest."""
 
     def __init__(self, unit):
-        self.group = f'/sonde-test-{os.getpid()}-{unit}'
+        # In namespaces of their own others have the same pid.
+        self.group = f'/sonde-test-{uuid.uuid4().hex}-{unit}'
         self.folder = find_hierarchy() + self.group
         self.manager = Manager({unit: {'ControlGroup': self.group}})
 

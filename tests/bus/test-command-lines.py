@@ -88,7 +88,7 @@ class Test:
         for name, text in STAND_INS.items():
             self.write(os.path.join(programs, name), f'#!/bin/sh\n{text}\n')
         self.environment = {
-            **os.environ, 'LC_ALL': 'C.UTF-8', 'NO_COLOR': '1', 'HOME': self.files,
+            **os.environ, 'LC_ALL': 'C.UTF-8', 'NO_COLOR': '1', 'DISPLAY': ':1', 'HOME': self.files,
             'PATH': f'{programs}:{os.path.dirname(self.sondectl)}:/usr/bin:/bin',
             'SONDE_DAEMON': os.path.join(service.build, 'daemon/control/sonded'),
             'SONDE_BROKER': os.path.join(service.build, 'daemon/broker/sonde-broker'),

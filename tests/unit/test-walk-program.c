@@ -1003,7 +1003,7 @@ lie_in_no_file (FakePhp *fake)
   fake->functions[2].file = (const PhpText *) 8;
 }
 
-/* A text that is not in memory for now is no reason to leave out functions. */
+/* A text that is not in memory at present is no reason to leave out functions. */
 static void
 tells_of_nothing_more_after_what_it_cannot_read (void)
 {

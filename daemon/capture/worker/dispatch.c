@@ -169,7 +169,10 @@ take_record (const struct perf_event_header *header,
 
   if (sonde_perf_decoder_decode (&self->decoder, header, &record) != SONDE_PERF_RECORD_OK)
     {
-      if (header->type == PERF_RECORD_SAMPLE)
+      /* A processor that comes back may walk before the worker hears of its event. */
+      if (header->type == PERF_RECORD_SAMPLE && self->decoder.n_walk_ids > 0)
+        self->n_early_walks++;
+      else if (header->type == PERF_RECORD_SAMPLE)
         {
           sonde_tally_sample_read (&self->tally);
           sonde_tally_add (&self->tally, SONDE_LEDGER_LOST_RING, 1);
@@ -341,7 +344,8 @@ read_lost (SondeWorkerSession *self, guint budget)
                                                     : self->n_lost_records;
 
   sonde_tally_set_lost_kernel (&self->tally, n + self->n_lost_hardware);
-  self->tally.values[SONDE_STATISTIC_WALKS_LOST] = sonde_rings_n_walks_lost (self->rings);
+  self->tally.values[SONDE_STATISTIC_WALKS_LOST]
+      = sonde_rings_n_walks_lost (self->rings) + self->n_early_walks;
 }
 
 void

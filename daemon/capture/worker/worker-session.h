@@ -96,6 +96,7 @@ typedef struct
 
   guint64 n_lost_records; /* samples, as LOST records tell, where events do not */
   guint64 n_lost_hardware;
+  guint64 n_early_walks; /* by events that nobody had told of */
   guint64 n_incomplete; /* samples recorded before all of their process was known */
   gint64 taken_ns;      /* all records of the kernel from before were taken */
   gint64 wait_until_ns; /* no record waits for an answer any longer */
