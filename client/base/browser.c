@@ -112,7 +112,7 @@ put (const char *name, const GString *page, GError **error)
     }
   g_set_error (error, G_FILE_ERROR, (gint) g_file_error_from_errno (saved_errno),
                "Cannot write the page into the run-time folder, nor among the caches: %s; "
-               "sondectl flamegraph -o FILE writes it elsewhere",
+               "flamegraph -o writes it elsewhere",
                g_strerror (saved_errno));
   return NULL;
 }
@@ -177,7 +177,7 @@ open_page (const char *path, GError **error)
   if (self.wait_status == 0)
     return TRUE;
   g_set_error (error, G_IO_ERROR, G_IO_ERROR_FAILED,
-               "xdg-open found no browser (status %d); sondectl report FILE needs none",
+               "xdg-open found no browser (status %d); report needs none",
                WIFEXITED (self.wait_status) ? WEXITSTATUS (self.wait_status) : -1);
   return FALSE;
 }
