@@ -261,16 +261,19 @@ take_inherited (void)
 /* Errors: of sonde_control_link_get_ring(), -ENODEV nobody wants our calls; -EALREADY the region
  * that there is is the session's */
 static int
-ask_for_region (void)
+ask_for_region (SondeRingGrant *grant)
 {
   const SondeRingWish wish = { .producer = SONDE_PRODUCER_TRACER, .is_common = true };
-  SondeRingGrant grant;
-  int r = n_regions < MAX_REGIONS ? sonde_control_link_get_ring (&wish, &grant) : -EMFILE;
 
-  if (r < 0)
-    return r;
-  r = take_region (grant.ring_fd);
-  close (grant.ring_fd);
+  return n_regions < MAX_REGIONS ? sonde_control_link_get_ring (&wish, grant) : -EMFILE;
+}
+
+static int
+take_granted (const SondeRingGrant *grant)
+{
+  int r = take_region (grant->ring_fd);
+
+  close (grant->ring_fd);
   return r;
 }
 
@@ -283,28 +286,32 @@ settle (uint32_t settled)
 }
 
 /* By the thread that sleeps on the beacon. Where a session has gone, and could not say so, nobody
- * reads what is counted. */
+ * reads what is counted. While it asks calls go on to be counted: mostly there is nothing else. */
 static void
 follow_beacon (bool is_last)
 {
   uint32_t before = sonde_ring_load_acquire (&state);
+  SondeRingGrant grant;
   int r;
 
-  if (is_last || (before != TRACED && before != UNTRACED)
-      || !__atomic_compare_exchange_n (&state, &before, STARTING, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED))
+  if (is_last || (before != TRACED && before != UNTRACED))
     return;
   sonde_control_link_follow (SONDE_PRODUCER_TRACER);
-  r = ask_for_region ();
-  is_late = is_late || r == 0;
+  r = ask_for_region (&grant);
+  if (r == 0)
+    {
+      sonde_ring_store_relaxed (&state, STARTING);
+      r = take_granted (&grant);
+      is_late = is_late || r == 0;
+      settle (r == 0 ? TRACED : before);
+      return;
+    }
   if (r == -ENODEV && before == TRACED)
     {
       sonde_ring_store_relaxed (&header->mode, (uint32_t) SONDE_TRIE_OFF);
       sonde_ring_store_release (&header->epoch, sonde_ring_load_relaxed (&header->epoch) + 1);
     }
-  settle (r == 0 ? TRACED : before);
-  if (r == -ENODEV)
-    sonde_sleds_follow (NULL);
+  sonde_sleds_follow (r != -ENODEV && before == TRACED ? header : NULL);
 }
 
 /* Of the first process, or a child of fork(): @state is STARTING. */
@@ -312,10 +319,11 @@ static void
 begin_process (bool is_first)
 {
   bool is_taken = is_first && take_inherited ();
+  SondeRingGrant grant;
 
   if (!is_taken && (!is_first || getenv (VARIABLE) == NULL))
     {
-      is_taken = ask_for_region () == 0;
+      is_taken = ask_for_region (&grant) == 0 && take_granted (&grant) == 0;
       is_watching = sonde_control_link_may_come ();
     }
   settle (is_taken ? TRACED : UNTRACED);
