@@ -138,13 +138,12 @@ find_resized (guint64 constants_bytes, gsize file_bytes, const char **why)
   g_autoptr (GByteArray) bytes = NULL;
   sonde_autofd int fd = memfd_create ("resized", MFD_CLOEXEC);
   SondeRuntime runtime;
-  Elf64_Shdr *section;
 
   php_init (&file, &php);
   bytes = python_file_build (&file);
-  /* It is the last one. */
-  section = (gpointer) (bytes->data + bytes->len - sizeof *section);
-  section->sh_size = constants_bytes;
+  /* Of the last section. */
+  memcpy (bytes->data + bytes->len - sizeof (Elf64_Shdr) + offsetof (Elf64_Shdr, sh_size),
+          &constants_bytes, sizeof constants_bytes);
   g_assert_cmpint (write (fd, bytes->data, bytes->len), ==, bytes->len);
   g_assert_cmpint (ftruncate (fd, (off_t) file_bytes), ==, 0);
   return sonde_runtime_find (SONDE_WALK_PHP, fd, "php8.2", &runtime, why);
