@@ -911,7 +911,7 @@ close_over_nowhere (FakePhp *fake)
   g_assert_true (pages != MAP_FAILED);
   memcpy (at, &fake->functions[0], offsetof (PhpFunction, instructions));
   g_assert_cmpint (munmap (pages + page_bytes, page_bytes), ==, 0);
-  fake->calls[0].function = (const PhpFunction *) at;
+  fake->calls[0].function = (const PhpFunction *) (const void *) at;
 }
 
 static void
