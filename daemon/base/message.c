@@ -560,11 +560,13 @@ sonde_statistic_name (SondeStatistic statistic)
     "walks-lost",
     "walks-unpaired",
     "walks-torn",
+    "walks-deep",
     "walks-apart",
     "walks-unnamed",
     "interpreters-closed",
     "interpreters-musl",
     "interpreters-unknown",
+    "interpreters-beyond",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

@@ -408,12 +408,14 @@ typedef enum
   SONDE_STATISTIC_WALKS,       /* samples that show functions of an interpreted program */
   SONDE_STATISTIC_WALKS_LOST,  /* walks and names that the rings had no room for */
   SONDE_STATISTIC_WALKS_UNPAIRED, /* walks whose sample the ring had no room for */
-  SONDE_STATISTIC_WALKS_TORN,     /* of WALKS, also in the next two: the list was being changed */
+  SONDE_STATISTIC_WALKS_TORN,     /* of WALKS, also in the next three: the list was being changed */
+  SONDE_STATISTIC_WALKS_DEEP,     /* the outermost functions are missing */
   SONDE_STATISTIC_WALKS_APART,    /* it did not fit to the native stack, and is shown below that */
   SONDE_STATISTIC_WALKS_UNNAMED,  /* a function's name had not come */
   SONDE_STATISTIC_INTERPRETERS_CLOSED,  /* processes of interpreters that are not walked: none is */
   SONDE_STATISTIC_INTERPRETERS_MUSL,    /* their C library is not glibc */
   SONDE_STATISTIC_INTERPRETERS_UNKNOWN, /* another version or build */
+  SONDE_STATISTIC_INTERPRETERS_BEYOND,  /* there are too many, or too many files of such */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 

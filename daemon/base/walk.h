@@ -26,6 +26,10 @@
 #define SONDE_WALK_FRAME_BYTES 128  /* of the interpreter's frame, the part that has the fields */
 #define SONDE_WALK_MAX_OFFSET  4096 /* of a field in a struct of the interpreter; exclusive */
 
+/* Processes that are walked at a time. What holds them has room for more, as the kernel may make
+ * some before it is full. */
+#define SONDE_WALK_MAX_PROCESSES 768
+
 typedef enum
 {
   SONDE_WALK_NONE = 0,   /* the process is no interpreter (any more) */
@@ -71,8 +75,8 @@ typedef struct
   uint32_t text_length; /* here and below: of a string */
   uint32_t text_hash;
   uint32_t text_state;
-  uint32_t text_ascii; /* its bytes, if they are that */
-  uint32_t text_other; /* its characters of 1, 2 or 4 bytes, else */
+  uint32_t text_ascii;  /* its bytes, if they are that */
+  uint32_t text_other;  /* its characters of 1, 2 or 4 bytes, else */
   uint32_t state_chunk; /* of a thread's state: memory that has most frames; 0: there is none */
   /* of PHP */
   uint32_t code_scope;       /* the class that it belongs to */

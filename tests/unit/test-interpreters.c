@@ -454,6 +454,28 @@ counts_php_of_other_builds (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (count (fixture, SONDE_STATISTIC_INTERPRETERS_UNKNOWN), ==, 1);
 }
 
+/* Whoever maps files of such names, a thousand of them, takes functions from none without a word.
+ */
+static void
+counts_who_comes_when_there_are_too_many_files (Fixture *fixture, gconstpointer data)
+{
+  sonde_interpreters_set_walked (fixture->interpreters);
+  for (guint i = 0; i < 1024; i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/tmp/php%u", i);
+
+      map (fixture, open_libc (), 100 + i, BASE + 0x100000000 + (guint64) i * 0x10000, PIECE_OFFSET,
+           path);
+    }
+  sonde_interpreters_meet (fixture->interpreters, fixture->process);
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_INTERPRETERS_BEYOND), ==, 0);
+  map_python (fixture, 0x030b02f0);
+  map_libc (fixture);
+  sonde_interpreters_meet (fixture->interpreters, fixture->process);
+  g_assert_cmpuint (fixture->told->len, ==, 0);
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_INTERPRETERS_BEYOND), ==, 1);
+}
+
 #define ADD(name, test) g_test_add ("/interpreters/" name, Fixture, NULL, set_up, test, tear_down)
 
 int
@@ -466,6 +488,8 @@ main (int argc, char **argv)
   limit.rlim_cur = limit.rlim_max;
   g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
   g_test_init (&argc, &argv, NULL);
+  ADD ("counts-who-comes-when-there-are-too-many-files",
+       counts_who_comes_when_there_are_too_many_files);
   ADD ("tells-nothing-of-a-version-that-it-does-not-know",
        tells_nothing_of_a_version_that_it_does_not_know);
   ADD ("counts-processes-whose-functions-it-cannot-show",

@@ -12,7 +12,7 @@
 #include "protocol/ledger.h"
 
 #define MAX_PROCESSES SONDE_PROCESS_TABLE_MAX_PROCESSES
-#define MAX_FILES     1024       /* of those names; what comes later is none */
+#define MAX_FILES     1024       /* of those names */
 #define MUSL_PREFIX   "ld-musl-" /* its C library is the linker */
 #define UNNAMED       "[unnamed function]"
 #define APART         "[interpreter]"
@@ -25,6 +25,7 @@ typedef enum
   FILE_UNKNOWN_RUNTIME,
   FILE_LIBC,
   FILE_MUSL,
+  FILE_BEYOND, /* there are too many */
 } FileKind;
 
 typedef struct
@@ -33,6 +34,9 @@ typedef struct
   SondeRuntime runtime;
   SondeWalkLayout threads; /* of LIBC */
 } KnownFile;
+
+static const KnownFile runtime_beyond = { .kind = FILE_BEYOND };
+static const KnownFile libc_beyond = { .kind = FILE_BEYOND };
 
 typedef struct
 {
@@ -58,6 +62,7 @@ struct SondeInterpreters
   SondeCodeTable *codes;
   SondeWalkPairs *pairs;
   uint64_t last_place;
+  guint n_places;     /* of KNOWN that are walked */
   gboolean is_walked; /* else nothing is */
   gboolean has_told_full;
   uint64_t names[SONDE_WALK_MAX_FRAMES];
@@ -172,9 +177,10 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
     return file;
   if (fd < 0
       || (kind == SONDE_WALK_NONE && !sonde_python_has_name_of_libc (name)
-          && !g_str_has_prefix (name, MUSL_PREFIX))
-      || g_hash_table_size (self->files) >= MAX_FILES)
+          && !g_str_has_prefix (name, MUSL_PREFIX)))
     return NULL;
+  if (g_hash_table_size (self->files) >= MAX_FILES)
+    return kind != SONDE_WALK_NONE ? &runtime_beyond : &libc_beyond;
   file = g_new0 (KnownFile, 1);
   g_hash_table_insert (self->files, number, file);
   if (kind != SONDE_WALK_NONE)
@@ -201,13 +207,20 @@ know_file (SondeInterpreters *self, const SondeProcessMapping *mapping)
 /* --- processes --- */
 
 static void
+forget_place (SondeInterpreters *self, KnownProcess *known)
+{
+  self->n_places -= known->place != 0;
+  known->place = 0;
+}
+
+static void
 stop_walk (SondeInterpreters *self, int32_t pid, KnownProcess *known)
 {
   SondeMessageInterpreter message = { .pid = pid, .place.kind = SONDE_WALK_NONE };
 
   if (known->place != 0)
     self->send (&message, self->user_data);
-  known->place = 0;
+  forget_place (self, known);
 }
 
 static void
@@ -241,6 +254,7 @@ start_walk (SondeInterpreters *self,
       message.place.layout.thread_data_size = threads->thread_data_size;
       message.place.layout.thread_data_value = threads->thread_data_value;
     }
+  self->n_places += known->place == 0;
   known->place = message.place.generation;
   known->bias = mapping->bias;
   for (size_t i = 0; i < runtime->n_evaluators; i++)
@@ -270,7 +284,10 @@ look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
   const KnownFile *libc = NULL;
   gboolean has_unknown = FALSE;
   gboolean has_musl = FALSE;
+  gboolean is_libc_beyond = FALSE;
+  gboolean is_beyond = FALSE;
   gboolean needs_libc;
+  gboolean is_ready;
 
   for (size_t i = 0; i < n_mappings; i++)
     {
@@ -285,22 +302,30 @@ look_at (SondeInterpreters *self, SondeProcess *process, KnownProcess *known)
         libc = file;
       has_unknown = has_unknown || (file != NULL && file->kind == FILE_UNKNOWN_RUNTIME);
       has_musl = has_musl || (file != NULL && file->kind == FILE_MUSL);
+      is_libc_beyond = is_libc_beyond || file == &libc_beyond;
+      is_beyond = is_beyond || file == &runtime_beyond;
     }
   needs_libc = runtime != NULL && sonde_runtime_kinds[runtime->runtime.kind].needs_libc;
   if (!needs_libc)
     libc = NULL;
+  is_ready = runtime != NULL && (libc != NULL || !needs_libc);
+  is_beyond = is_beyond || (is_libc_beyond && needs_libc && libc == NULL)
+              || (is_ready && known->place == 0 && self->n_places >= SONDE_WALK_MAX_PROCESSES);
+  is_ready = is_ready && !is_beyond;
   if (has_unknown)
     count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_UNKNOWN);
   else if (needs_libc && has_musl)
     count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_MUSL);
-  else if (runtime != NULL && (libc != NULL || !needs_libc) && !self->is_walked)
+  else if (is_ready && !self->is_walked)
     count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_CLOSED);
+  else if (is_beyond)
+    count_unwalked (self, known, SONDE_STATISTIC_INTERPRETERS_BEYOND);
   if (known->place != 0 && runtime == known->file && libc == known->libc
       && found->bias == known->bias)
     return;
   known->file = runtime;
   known->libc = libc;
-  if (runtime != NULL && (libc != NULL || !needs_libc))
+  if (is_ready)
     start_walk (self, process, known, found);
   else
     stop_walk (self, sonde_process_pid (process), known);
@@ -314,6 +339,7 @@ is_gone (gpointer pid, gpointer known, gpointer user_data)
   if (sonde_process_table_has (self->processes, GPOINTER_TO_INT (pid)))
     return FALSE;
   sonde_code_table_forget (self->codes, GPOINTER_TO_INT (pid));
+  forget_place (self, known);
   return TRUE;
 }
 
@@ -346,7 +372,10 @@ sonde_interpreters_meet (SondeInterpreters *self, SondeProcess *process)
       g_hash_table_insert (self->known, pid, known);
     }
   if (known->generation != sonde_process_generation (process))
-    *known = (KnownProcess){ .generation = sonde_process_generation (process) };
+    {
+      forget_place (self, known);
+      *known = (KnownProcess){ .generation = sonde_process_generation (process) };
+    }
   known->serial = serial;
   look_at (self, process, known);
 }
@@ -493,6 +522,7 @@ sonde_interpreters_merge (SondeInterpreters *self,
   memcpy (addrs, self->merged, n_merged * sizeof addrs[0]);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS, 1);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_TORN, (walk->flags & SONDE_WALK_TORN) != 0);
+  sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_DEEP, (walk->flags & SONDE_WALK_DEEP) != 0);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_APART, result == SONDE_MIXED_APART);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_UNNAMED, is_unnamed);
   return n_merged;
