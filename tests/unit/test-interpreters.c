@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
-#include "tests/lib/python-file.h"
+#include "tests/lib/runtime-file.h"
 #include "tests/lib/recorder-fixture.h"
 
 #define PID          70
@@ -44,20 +44,20 @@ open_python (guint32 version)
 {
   static guint8 bytes[FILE_BYTES];
   const guint32 key = KEY;
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
 
   memset (bytes, 0x90, sizeof bytes);
   memcpy (bytes + FUNCTION, &key, sizeof key);
   memcpy (bytes + 0x8000, &version, sizeof version);
-  python_file_init (&file);
-  python_file_add (&file, "_PyRuntime", RUNTIME, 0x1000);
-  python_file_add (&file, "_PyEval_EvalFrameDefault", EVALUATOR, 0x100);
-  python_file_add (&file, "Py_Version", 0x8000, 4);
-  python_file_add (&file, "PyCode_Type", 0x100, 408);
-  python_file_add (&file, "PyUnicode_Type", 0x300, 408);
-  python_file_add (&file, "PyGILState_GetThisThreadState", FUNCTION, 48);
-  python_file_put (&file, 0, bytes, sizeof bytes);
-  return python_file_open (&file);
+  runtime_file_init (&file);
+  runtime_file_add (&file, "_PyRuntime", RUNTIME, 0x1000);
+  runtime_file_add (&file, "_PyEval_EvalFrameDefault", EVALUATOR, 0x100);
+  runtime_file_add (&file, "Py_Version", 0x8000, 4);
+  runtime_file_add (&file, "PyCode_Type", 0x100, 408);
+  runtime_file_add (&file, "PyUnicode_Type", 0x300, 408);
+  runtime_file_add (&file, "PyGILState_GetThisThreadState", FUNCTION, 48);
+  runtime_file_put (&file, 0, bytes, sizeof bytes);
+  return runtime_file_open (&file);
 }
 
 /* @build: what it was built as */
@@ -65,28 +65,28 @@ static int
 open_php (const char *build)
 {
   static guint8 bytes[FILE_BYTES];
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
 
-  python_file_init (&file);
-  python_file_add (&file, "executor_globals", RUNTIME, 1800);
-  python_file_add (&file, "execute_ex", EVALUATOR, 0x100);
-  python_file_put (&file, 0, bytes, sizeof bytes);
-  python_file_put_section (&file, ".rodata", SHT_PROGBITS, build, strlen (build) + 1);
-  return python_file_open (&file);
+  runtime_file_init (&file);
+  runtime_file_add (&file, "executor_globals", RUNTIME, 1800);
+  runtime_file_add (&file, "execute_ex", EVALUATOR, 0x100);
+  runtime_file_put (&file, 0, bytes, sizeof bytes);
+  runtime_file_put_section (&file, ".rodata", SHT_PROGBITS, build, strlen (build) + 1);
+  return runtime_file_open (&file);
 }
 
 static int
 open_libc (void)
 {
   static const guint32 words[] = { 64, 32, 1296, 64, 1, 8, 16, 0 };
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
 
-  python_file_init (&file);
-  python_file_add (&file, "_thread_db_pthread_specific", 0x1000, 12);
-  python_file_add (&file, "_thread_db_pthread_key_data_data", 0x100c, 12);
-  python_file_add (&file, "_thread_db_sizeof_pthread_key_data", 0x1018, 4);
-  python_file_put (&file, 0x1000, words, sizeof words);
-  return python_file_open (&file);
+  runtime_file_init (&file);
+  runtime_file_add (&file, "_thread_db_pthread_specific", 0x1000, 12);
+  runtime_file_add (&file, "_thread_db_pthread_key_data_data", 0x100c, 12);
+  runtime_file_add (&file, "_thread_db_sizeof_pthread_key_data", 0x1018, 4);
+  runtime_file_put (&file, 0x1000, words, sizeof words);
+  return runtime_file_open (&file);
 }
 
 /* @offset: of the piece in the file */

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 
 #include "base/fd.h"
-#include "tests/lib/python-file.h"
+#include "tests/lib/runtime-file.h"
 
 #define GLOBALS        0x58ae60
 #define GLOBALS_BYTES  1800
@@ -27,25 +27,26 @@ typedef struct
 static const PhpFile php = { GLOBALS_BYTES, EVALUATOR_SIZE, constants, sizeof constants };
 
 static void
-php_init (PythonFile *file, const PhpFile *from)
+php_init (RuntimeFile *file, const PhpFile *from)
 {
-  python_file_init (file);
+  runtime_file_init (file);
   if (from->globals_bytes > 0)
-    python_file_add (file, "executor_globals", GLOBALS, from->globals_bytes);
-  python_file_add (file, "execute_ex", EVALUATOR, from->evaluator_bytes);
-  python_file_add (file, "zend_execute_ex", 0x1000, 8);
+    runtime_file_add (file, "executor_globals", GLOBALS, from->globals_bytes);
+  runtime_file_add (file, "execute_ex", EVALUATOR, from->evaluator_bytes);
+  runtime_file_add (file, "zend_execute_ex", 0x1000, 8);
   if (from->constants != NULL)
-    python_file_put_section (file, ".rodata", SHT_PROGBITS, from->constants, from->constants_bytes);
+    runtime_file_put_section (file, ".rodata", SHT_PROGBITS, from->constants,
+                              from->constants_bytes);
 }
 
 static int
 find (const PhpFile *from, SondeRuntime *runtime, const char **why)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   sonde_autofd int fd = -1;
 
   php_init (&file, from);
-  fd = python_file_open (&file);
+  fd = runtime_file_open (&file);
   return sonde_runtime_find (SONDE_WALK_PHP, fd, "php8.2", runtime, why);
 }
 
@@ -134,13 +135,13 @@ finds_the_version_anywhere_in_constants_of_many_pieces (void)
 static int
 find_resized (guint64 constants_bytes, gsize file_bytes, const char **why)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   g_autoptr (GByteArray) bytes = NULL;
   sonde_autofd int fd = memfd_create ("resized", MFD_CLOEXEC);
   SondeRuntime runtime;
 
   php_init (&file, &php);
-  bytes = python_file_build (&file);
+  bytes = runtime_file_build (&file);
   /* Of the last section. */
   memcpy (bytes->data + bytes->len - sizeof (Elf64_Shdr) + offsetof (Elf64_Shdr, sh_size),
           &constants_bytes, sizeof constants_bytes);
@@ -193,13 +194,13 @@ takes_no_other_file_for_php (void)
 static void
 reads_no_file_beyond_its_end (void)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   g_autoptr (GByteArray) bytes = NULL;
   SondeRuntime runtime;
   const char *why;
 
   php_init (&file, &php);
-  bytes = python_file_build (&file);
+  bytes = runtime_file_build (&file);
   for (guint size_bytes = 0; size_bytes < bytes->len; size_bytes++)
     {
       sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 
 #include "base/fd.h"
-#include "tests/lib/python-file.h"
+#include "tests/lib/runtime-file.h"
 
 #define CODE_BYTES 48
 
@@ -78,26 +78,27 @@ static const RecordedPython pythons[] = {
 
 /* @recorded: outlives it */
 static void
-python_init (PythonFile *file, const RecordedPython *recorded)
+python_init (RuntimeFile *file, const RecordedPython *recorded)
 {
-  python_file_init (file);
-  python_file_add (file, "_PyRuntime", recorded->runtime, recorded->runtime_size);
-  python_file_add (file, "_PyRuntime_Initialize", 0x77, 1);
-  python_file_add (file, "_PyEval_EvalFrameDefault", recorded->evaluator, recorded->evaluator_size);
-  python_file_add (file, "PyCode_Type", recorded->code_type, 408);
-  python_file_add (file, "PyUnicode_Type", recorded->text_type, 408);
-  python_file_add (file, "PyGILState_GetThisThreadState", recorded->this_thread, 44);
-  python_file_put (file, recorded->this_thread, recorded->code, CODE_BYTES);
+  runtime_file_init (file);
+  runtime_file_add (file, "_PyRuntime", recorded->runtime, recorded->runtime_size);
+  runtime_file_add (file, "_PyRuntime_Initialize", 0x77, 1);
+  runtime_file_add (file, "_PyEval_EvalFrameDefault", recorded->evaluator,
+                    recorded->evaluator_size);
+  runtime_file_add (file, "PyCode_Type", recorded->code_type, 408);
+  runtime_file_add (file, "PyUnicode_Type", recorded->text_type, 408);
+  runtime_file_add (file, "PyGILState_GetThisThreadState", recorded->this_thread, 44);
+  runtime_file_put (file, recorded->this_thread, recorded->code, CODE_BYTES);
   if (recorded->version == 0)
     return;
-  python_file_add (file, "Py_Version", VERSION_PLACE, 8);
-  python_file_put (file, VERSION_PLACE, &recorded->version, sizeof recorded->version);
+  runtime_file_add (file, "Py_Version", VERSION_PLACE, 8);
+  runtime_file_put (file, VERSION_PLACE, &recorded->version, sizeof recorded->version);
 }
 
 static int
-find (const PythonFile *file, const char *file_name, SondeRuntime *python, const char **why)
+find (const RuntimeFile *file, const char *file_name, SondeRuntime *python, const char **why)
 {
-  sonde_autofd int fd = python_file_open (file);
+  sonde_autofd int fd = runtime_file_open (file);
 
   return sonde_runtime_find (SONDE_WALK_PYTHON, fd, file_name, python, why);
 }
@@ -109,7 +110,7 @@ finds_frames_of_each_version (void)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (pythons); i++)
     {
-      g_auto (PythonFile) file;
+      g_auto (RuntimeFile) file;
       SondeRuntime python;
       const char *why;
 
@@ -133,7 +134,7 @@ finds_frames_of_each_version (void)
 static void
 assert_refused (const RecordedPython *changed, int expected, const char *phrase)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   SondeRuntime python;
   const char *why = "";
 
@@ -194,12 +195,12 @@ static void
 refuses_builds_that_say_that_they_have_no_lock (void)
 {
   static const guint64 words[] = { G_GUINT64_CONSTANT (0x7970677562656478), 0x030d00f0, 1 };
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   SondeRuntime python;
   const char *why = "";
 
   python_init (&file, &pythons[6]);
-  python_file_put (&file, pythons[6].runtime, words, sizeof words);
+  runtime_file_put (&file, pythons[6].runtime, words, sizeof words);
   g_assert_cmpint (find (&file, pythons[6].file_name, &python, &why), ==, -ENOTSUP);
   g_assert_nonnull (strstr (why, "without the global lock"));
 }
@@ -227,13 +228,13 @@ takes_no_other_file_for_python (void)
 static void
 reads_no_file_beyond_its_end (void)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   g_autoptr (GByteArray) bytes = NULL;
   SondeRuntime python;
   const char *why;
 
   python_init (&file, &pythons[0]);
-  bytes = python_file_build (&file);
+  bytes = runtime_file_build (&file);
   for (guint size_bytes = 0; size_bytes < bytes->len; size_bytes++)
     {
       sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);
@@ -252,21 +253,21 @@ static const guint32 data_value[] = { 64, 1, 8 };
 static const guint32 data_size = 16;
 
 static void
-threads_init (PythonFile *file, const guint32 *place, const guint32 *value, const guint32 *size)
+threads_init (RuntimeFile *file, const guint32 *place, const guint32 *value, const guint32 *size)
 {
-  python_file_init (file);
-  python_file_add (file, "_thread_db_pthread_specific", 0x1000, 12);
-  python_file_add (file, "_thread_db_pthread_key_data_data", 0x2000, 12);
-  python_file_add (file, "_thread_db_sizeof_pthread_key_data", 0x3000, 4);
-  python_file_put (file, 0x1000, place, 12);
-  python_file_put (file, 0x2000, value, 12);
-  python_file_put (file, 0x3000, size, 4);
+  runtime_file_init (file);
+  runtime_file_add (file, "_thread_db_pthread_specific", 0x1000, 12);
+  runtime_file_add (file, "_thread_db_pthread_key_data_data", 0x2000, 12);
+  runtime_file_add (file, "_thread_db_sizeof_pthread_key_data", 0x3000, 4);
+  runtime_file_put (file, 0x1000, place, 12);
+  runtime_file_put (file, 0x2000, value, 12);
+  runtime_file_put (file, 0x3000, size, 4);
 }
 
 static int
-find_threads (const PythonFile *file, SondeWalkLayout *layout)
+find_threads (const RuntimeFile *file, SondeWalkLayout *layout)
 {
-  sonde_autofd int fd = python_file_open (file);
+  sonde_autofd int fd = runtime_file_open (file);
 
   return sonde_python_find_threads (fd, layout);
 }
@@ -274,7 +275,7 @@ find_threads (const PythonFile *file, SondeWalkLayout *layout)
 static void
 finds_data_of_threads (void)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   SondeWalkLayout layout = { .state_frame = 5 };
 
   threads_init (&file, specific, data_value, &data_size);
@@ -298,7 +299,7 @@ refuses_data_of_threads_that_cannot_be (void)
 
   for (guint i = 0; i < 5; i++)
     {
-      g_auto (PythonFile) file;
+      g_auto (RuntimeFile) file;
 
       threads_init (&file,
                     i == 0   ? far
@@ -309,9 +310,9 @@ refuses_data_of_threads_that_cannot_be (void)
       g_assert_cmpuint (layout.thread_data, ==, 77);
     }
   {
-    g_auto (PythonFile) file;
+    g_auto (RuntimeFile) file;
 
-    python_file_init (&file);
+    runtime_file_init (&file);
     g_assert_cmpint (find_threads (&file, &layout), ==, -ENOENT);
   }
 }

@@ -6,7 +6,7 @@
 
 #include "base/fd.h"
 #include "tests/lib/module-fixture.h"
-#include "tests/lib/python-file.h"
+#include "tests/lib/runtime-file.h"
 
 #define CALLER       FAKE_ELF_TEXT
 #define CALLER_BYTES 0x100
@@ -36,29 +36,29 @@ static const RubyFile ruby
     = { api, CALLER_BYTES, "ruby_current_ec", STT_TLS, relocations, sizeof relocations };
 
 static void
-ruby_init (PythonFile *file, const RubyFile *from)
+ruby_init (RuntimeFile *file, const RubyFile *from)
 {
-  python_file_init (file);
-  python_file_add (file, "rb_vm_exec", CALLER, from->caller_bytes);
-  python_file_add_typed (file, from->variable, 8, 8, from->variable_type);
+  runtime_file_init (file);
+  runtime_file_add (file, "rb_vm_exec", CALLER, from->caller_bytes);
+  runtime_file_add_typed (file, from->variable, 8, 8, from->variable_type);
   if (from->api != NULL)
     {
-      python_file_add (file, "ruby_api_version", API_PLACE, 12);
-      python_file_put (file, API_PLACE, from->api, sizeof api);
+      runtime_file_add (file, "ruby_api_version", API_PLACE, 12);
+      runtime_file_put (file, API_PLACE, from->api, sizeof api);
     }
   if (from->relocations != NULL)
-    python_file_put_section (file, ".rela.dyn", SHT_RELA, from->relocations,
-                             from->relocations_bytes);
+    runtime_file_put_section (file, ".rela.dyn", SHT_RELA, from->relocations,
+                              from->relocations_bytes);
 }
 
 static int
 find (const RubyFile *from, SondeRuntime *runtime, const char **why)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   sonde_autofd int fd = -1;
 
   ruby_init (&file, from);
-  fd = python_file_open (&file);
+  fd = runtime_file_open (&file);
   return sonde_runtime_find (SONDE_WALK_RUBY, fd, "libruby-3.1.so.3.1.2", runtime, why);
 }
 
@@ -139,13 +139,13 @@ takes_no_other_file_for_ruby (void)
 static void
 reads_no_file_beyond_its_end (void)
 {
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   g_autoptr (GByteArray) bytes = NULL;
   SondeRuntime runtime;
   const char *why;
 
   ruby_init (&file, &ruby);
-  bytes = python_file_build (&file);
+  bytes = runtime_file_build (&file);
   for (guint size_bytes = 0; size_bytes < bytes->len; size_bytes++)
     {
       sonde_autofd int fd = memfd_create ("cut", MFD_CLOEXEC);
@@ -188,7 +188,7 @@ find_evaluator (const guint8 *code, SondeRuntime *runtime)
   static const guint8 rules[] = { PLAIN_RULES };
   const FakeElf spec = { .section = ".eh_frame" };
   g_autoptr (GByteArray) image = NULL;
-  g_auto (PythonFile) file;
+  g_auto (RuntimeFile) file;
   sonde_autofd int fd = -1;
   SondeUnwindModule *module;
   const char *why = NULL;
@@ -206,9 +206,9 @@ find_evaluator (const guint8 *code, SondeRuntime *runtime)
   image = fake_elf_build (fixture.cfi, &spec);
   module = load_bytes (&fixture, image->data, image->len, &error);
   g_assert_cmpint (error, ==, 0);
-  python_file_init (&file);
-  python_file_put (&file, CALLER, code, CALLER_BYTES);
-  fd = python_file_open (&file);
+  runtime_file_init (&file);
+  runtime_file_put (&file, CALLER, code, CALLER_BYTES);
+  fd = runtime_file_open (&file);
   *runtime
       = (SondeRuntime){ .evaluators = { { CALLER, CALLER + CALLER_BYTES } }, .n_evaluators = 1 };
   result = sonde_ruby_find_evaluator (fd, module, runtime, &why);

@@ -8,45 +8,46 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PYTHON_FILE_MAX_PIECES 8
-#define PYTHON_FILE_N_SECTIONS 5 /* the last one is to be had where it is asked for */
+#define RUNTIME_FILE_MAX_PIECES 8
+#define RUNTIME_FILE_N_SECTIONS 5 /* the last one is to be had where it is asked for */
 
 typedef struct
 {
   guint64 vaddr;
   const void *bytes;
   gsize size_bytes;
-} PythonFilePiece;
+} RuntimeFilePiece;
 
 typedef struct
 {
   GByteArray *symbols;
   GByteArray *strings;
-  PythonFilePiece pieces[PYTHON_FILE_MAX_PIECES];
+  RuntimeFilePiece pieces[RUNTIME_FILE_MAX_PIECES];
   guint n_pieces;
   const char *section_name; /* NULL: there is no other section */
   guint32 section_type;
-  PythonFilePiece section;
-} PythonFile;
+  RuntimeFilePiece section;
+} RuntimeFile;
 
 static inline void
-python_file_init (PythonFile *self)
+runtime_file_init (RuntimeFile *self)
 {
-  *self = (PythonFile){ .symbols = g_byte_array_new (), .strings = g_byte_array_new () };
+  *self = (RuntimeFile){ .symbols = g_byte_array_new (), .strings = g_byte_array_new () };
   g_byte_array_append (self->symbols, (const guint8 *) &(Elf64_Sym){ 0 }, sizeof (Elf64_Sym));
   g_byte_array_append (self->strings, (const guint8 *) "", 1);
 }
 
 static inline void
-python_file_clear (PythonFile *self)
+runtime_file_clear (RuntimeFile *self)
 {
   g_byte_array_unref (self->symbols);
   g_byte_array_unref (self->strings);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PythonFile, python_file_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RuntimeFile, runtime_file_clear)
 
 static inline void
-python_file_add_typed (PythonFile *self, const char *name, guint64 value, guint64 size, guint8 type)
+runtime_file_add_typed (
+    RuntimeFile *self, const char *name, guint64 value, guint64 size, guint8 type)
 {
   Elf64_Sym symbol = { .st_name = self->strings->len,
                        .st_info = ELF64_ST_INFO (STB_GLOBAL, type),
@@ -59,31 +60,31 @@ python_file_add_typed (PythonFile *self, const char *name, guint64 value, guint6
 }
 
 static inline void
-python_file_add (PythonFile *self, const char *name, guint64 value, guint64 size)
+runtime_file_add (RuntimeFile *self, const char *name, guint64 value, guint64 size)
 {
-  python_file_add_typed (self, name, value, size, STT_OBJECT);
+  runtime_file_add_typed (self, name, value, size, STT_OBJECT);
 }
 
 /* @bytes: not copied */
 static inline void
-python_file_put (PythonFile *self, guint64 vaddr, const void *bytes, gsize size_bytes)
+runtime_file_put (RuntimeFile *self, guint64 vaddr, const void *bytes, gsize size_bytes)
 {
-  g_assert_cmpuint (self->n_pieces, <, PYTHON_FILE_MAX_PIECES);
-  self->pieces[self->n_pieces++] = (PythonFilePiece){ vaddr, bytes, size_bytes };
+  g_assert_cmpuint (self->n_pieces, <, RUNTIME_FILE_MAX_PIECES);
+  self->pieces[self->n_pieces++] = (RuntimeFilePiece){ vaddr, bytes, size_bytes };
 }
 
 /* A section that no segment has; @bytes: not copied */
 static inline void
-python_file_put_section (
-    PythonFile *self, const char *name, guint32 type, const void *bytes, gsize size_bytes)
+runtime_file_put_section (
+    RuntimeFile *self, const char *name, guint32 type, const void *bytes, gsize size_bytes)
 {
   self->section_name = name;
   self->section_type = type;
-  self->section = (PythonFilePiece){ 0, bytes, size_bytes };
+  self->section = (RuntimeFilePiece){ 0, bytes, size_bytes };
 }
 
 static inline GByteArray *
-python_file_build (const PythonFile *self)
+runtime_file_build (const RuntimeFile *self)
 {
   static const char fixed[] = "\0.dynsym\0.dynstr\0.shstrtab";
   g_autoptr (GByteArray) names = g_byte_array_new ();
@@ -98,10 +99,10 @@ python_file_build (const PythonFile *self)
           .e_phentsize = sizeof (Elf64_Phdr),
           .e_phnum = (guint16) self->n_pieces,
           .e_shentsize = sizeof (Elf64_Shdr),
-          .e_shnum = PYTHON_FILE_N_SECTIONS,
+          .e_shnum = RUNTIME_FILE_N_SECTIONS,
           .e_shstrndx = 3 };
-  Elf64_Phdr loads[PYTHON_FILE_MAX_PIECES] = { 0 };
-  Elf64_Shdr sections[PYTHON_FILE_N_SECTIONS] = { 0 };
+  Elf64_Phdr loads[RUNTIME_FILE_MAX_PIECES] = { 0 };
+  Elf64_Shdr sections[RUNTIME_FILE_N_SECTIONS] = { 0 };
   gsize at = sizeof elf + self->n_pieces * sizeof loads[0];
 
   g_byte_array_append (names, (const guint8 *) fixed, sizeof fixed);
@@ -150,9 +151,9 @@ python_file_build (const PythonFile *self)
 
 /* Returns: a descriptor of it */
 static inline int
-python_file_open (const PythonFile *self)
+runtime_file_open (const RuntimeFile *self)
 {
-  g_autoptr (GByteArray) bytes = python_file_build (self);
+  g_autoptr (GByteArray) bytes = runtime_file_build (self);
   int fd = memfd_create ("python", MFD_CLOEXEC);
 
   g_assert_cmpint (fd, >=, 0);
