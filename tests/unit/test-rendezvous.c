@@ -31,6 +31,7 @@ typedef struct
   guint n_met;
   guint n_turned_away;
   SondeGuest *last;
+  guint n_fds; /* before it was there */
 } Place;
 
 static void
@@ -51,14 +52,30 @@ on_turned_away (uid_t uid, gpointer user_data)
 
 static const SondeRendezvousHandler handler = { on_met, on_turned_away };
 
+static guint
+count_fds (void)
+{
+  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (folder) != NULL)
+    n++;
+  return n;
+}
+
 static void
 open_place (Place *place)
 {
   g_autoptr (GError) error = NULL;
-  int fd = sonde_rendezvous_listen (&error);
+  guint n_fds;
+  int fd;
 
+  /* It has descriptors of its own, and stays. */
+  g_main_context_default ();
+  n_fds = count_fds ();
+  fd = sonde_rendezvous_listen (&error);
   g_assert_no_error (error);
-  *place = (Place){ .address_bytes = sizeof place->address };
+  *place = (Place){ .address_bytes = sizeof place->address, .n_fds = n_fds };
   g_assert_cmpint (getsockname (fd, (struct sockaddr *) &place->address, &place->address_bytes), ==,
                    0);
   place->rendezvous = sonde_rendezvous_new (fd, &handler, place, &error);
@@ -70,6 +87,9 @@ close_place (Place *place)
 {
   sonde_rendezvous_free (place->rendezvous);
   sonde_guest_free (place->last);
+  /* The closer's threads do it; what is kept is a wait without an end. */
+  while (count_fds () > place->n_fds)
+    g_usleep (1000);
 }
 
 static void
@@ -124,17 +144,6 @@ has_ended (int fd)
   while ((n = recv (fd, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
     g_main_context_iteration (NULL, FALSE);
   return n == 0 || (n < 0 && errno == ECONNRESET);
-}
-
-static guint
-count_fds (void)
-{
-  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
-  guint n = 0;
-
-  while (g_dir_read_name (folder) != NULL)
-    n++;
-  return n;
 }
 
 static void
