@@ -78,14 +78,15 @@ take_subject (TopCommand *self, int argc, char **argv)
                         argv[1]);
   else if (self->session != 0
            && (record->embedded || record->service || record->pids->len > 0 || record->unit != NULL
-               || record->system))
+               || record->cgroup != NULL || record->system))
     sonde_cli_complain ("SESSION says already what is looked at");
   else if (self->session != 0)
     return TRUE;
   else
     {
       sonde_record_options_take_command (record, argc, argv);
-      if (record->command == NULL && record->pids->len == 0 && record->unit == NULL)
+      if (record->command == NULL && record->pids->len == 0 && record->unit == NULL
+          && record->cgroup == NULL)
         record->system = TRUE;
       return sonde_record_options_check (record, "top");
     }

@@ -56,6 +56,7 @@ complete -c sondectl -n '__sondectl_is arm' -a '(systemctl list-units --all --pl
 complete -c sondectl -n '__sondectl_is disarm' -a '(sondectl disarm 2>/dev/null | string replace -rf "^(--user )?(\\S+)\$" "\$2")'
 complete -c sondectl -n '__sondectl_is help' -a '(__sondectl_commands)'
 complete -c sondectl -x -n '__sondectl_value record top start -- --event' -a '(__sondectl_events)'
+complete -c sondectl -x -n '__sondectl_value record top start -- --cgroup' -a '(__fish_complete_directories (string replace -r "^\$" /sys/fs/cgroup/ -- (commandline -ct)))'
 complete -c sondectl -x -n '__sondectl_value record top start -- --unwind' -a 'dwarf libdwfl frame-pointer none'
 complete -c sondectl -n '__sondectl_is record; and string match -q -- "--memory=*" (commandline -ct)' -a '--memory={off,all,sampled}'
 complete -c sondectl -n '__sondectl_is record top; and string match -q -- "--trace=*" (commandline -ct)' -a '--trace={off,count,auto,exact}'

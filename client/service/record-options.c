@@ -10,11 +10,13 @@
 #include "base/fd.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
+#include "client/base/text.h"
 #include "client/base/unit-name.h"
 #include "client/service/preload.h"
 #include "client/service/scope-names.h"
 
 #define MAX_SECONDS (366.0 * 86400)
+#define HIERARCHY   "/sys/fs/cgroup"
 #define DESCRIPTION "Example: sondectl record -d 5 -- python3 program.py"
 
 static const char *const memory_modes[] = { "off", "all", "sampled", NULL };
@@ -147,6 +149,8 @@ static const struct
     ALL, AT (pids), NULL, NULL },
   { "unit", 'u', 0, G_OPTION_ARG_STRING, NULL, "Record all processes of a systemd unit", "UNIT",
     ALL, AT (unit), "unit", "s" },
+  { "cgroup", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
+    "Record all processes of a control group", "PATH", ALL, AT (cgroup), "cgroup", "s" },
   { "container", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
     "Record all processes of a container", "ID", ALL, AT (container), NULL, NULL },
   { "comm", 'c', G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
@@ -284,21 +288,47 @@ is_mode_for_command (const SondeRecordOptions *self, const char *mode, const cha
   return program == NULL;
 }
 
+/* As completion and people write it, where they see it, too: "/sys/fs/cgroup/machine.slice/". */
+static char *
+dup_group_path (const char *text, GError **error)
+{
+  g_autofree char *path = g_strdup (text);
+  char *found;
+
+  for (gsize size_bytes = strlen (path); size_bytes > 1 && path[size_bytes - 1] == '/';)
+    path[--size_bytes] = '\0';
+  if (!g_str_has_prefix (path, HIERARCHY "/"))
+    return g_steal_pointer (&path);
+  found = sonde_scope_names_dup_cgroup (HIERARCHY, path);
+  if (found == NULL)
+    {
+      g_autofree char *shown = sonde_text_escape (path, -1);
+
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
+                   "%s is in no hierarchy of systemd's", shown);
+    }
+  return found;
+}
+
 gboolean
 sonde_record_options_find (SondeRecordOptions *self)
 {
   g_autofree char *unit = g_steal_pointer (&self->unit);
+  g_autofree char *cgroup = g_steal_pointer (&self->cgroup);
   g_autoptr (GError) error = NULL;
 
-  if (unit != NULL && self->container != NULL)
+  if ((unit != NULL) + (cgroup != NULL) + (self->container != NULL) > 1)
     {
-      sonde_cli_complain ("--unit and --container exclude each other");
+      sonde_cli_complain ("--unit, --cgroup and --container exclude each other");
       return FALSE;
     }
   if (unit != NULL)
     self->unit = sonde_unit_name_complete (unit);
+  else if (cgroup != NULL)
+    self->cgroup = dup_group_path (cgroup, &error);
   else if (self->container != NULL)
-    self->unit = sonde_scope_names_dup_unit ("/sys/fs/cgroup", self->container, &error);
+    sonde_scope_names_find_container (HIERARCHY, self->container, &self->unit, &self->cgroup,
+                                      &error);
   if (error == NULL && self->comm != NULL)
     sonde_scope_names_add_processes ("/proc", self->comm, self->pids, &error);
   if (error != NULL)
@@ -310,8 +340,8 @@ sonde_record_options_find (SondeRecordOptions *self)
 gboolean
 sonde_record_options_check (const SondeRecordOptions *self, const char *command)
 {
-  guint n_subjects = (self->pids->len > 0) + (self->unit != NULL) + (self->system != FALSE)
-                     + (self->command != NULL);
+  guint n_subjects = (self->pids->len > 0) + (self->unit != NULL) + (self->cgroup != NULL)
+                     + (self->system != FALSE) + (self->command != NULL);
 
   if (n_subjects != 1)
     sonde_cli_complain ("%s needs exactly one of -p PID, -u UNIT%s; see sondectl %s --help",
@@ -540,6 +570,8 @@ sonde_record_options_dup_subject (const SondeRecordOptions *self)
     name = g_path_get_basename (self->command[0]);
   else if (self->unit != NULL)
     name = g_strdup (self->unit);
+  else if (self->cgroup != NULL)
+    name = g_path_get_basename (self->cgroup);
   else if (self->system)
     name = g_strdup ("system");
   else

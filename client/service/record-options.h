@@ -29,6 +29,7 @@ typedef struct
 
   GArray *pids; /* GPid */
   char *unit;
+  char *cgroup;
   char *container; /* these two only until sonde_record_options_find() */
   char *comm;
   gboolean system;
@@ -57,7 +58,8 @@ gboolean sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, 
  * data. */
 GArray *sonde_record_options_new_entries_of_top (SondeRecordOptions *self);
 
-/* Makes numbers and the unit of what was named otherwise; complains if there is no such thing. */
+/* Makes numbers, the unit and the control group of what was named otherwise; complains if there is
+ * no such thing. */
 gboolean sonde_record_options_find (SondeRecordOptions *self);
 
 /* What is left of the vector, with or without "--". */

@@ -72,13 +72,34 @@ sonde_scope_names_add_processes (const char *folder, const char *name, GArray *p
   return pids->len > n_before;
 }
 
+/* --- control groups --- */
+
+char *
+sonde_scope_names_dup_cgroup (const char *folder, const char *path)
+{
+  static const char *const own[] = { "/unified/", "/systemd/" };
+  g_autofree char *mark = g_build_filename (folder, "cgroup.controllers", NULL);
+  const char *below = path + strlen (folder);
+
+  if (!g_str_has_prefix (path, folder))
+    return NULL;
+  if (g_file_test (mark, G_FILE_TEST_EXISTS)) /* version 2 alone */
+    return g_strdup (below);
+  for (gsize i = 0; i < G_N_ELEMENTS (own); i++)
+    if (g_str_has_prefix (below, own[i]))
+      return g_strdup (below + strlen (own[i]) - 1);
+  return NULL;
+}
+
 /* --- containers --- */
 
 typedef struct
 {
   const char *container;
-  char *id;   /* all of it, of the first that was met */
-  char *unit; /* NULL: it is none, as far as is known */
+  const char *folder; /* where the search began */
+  char *id;           /* all of it, of the first that was met */
+  char *unit;         /* NULL: it is none, as far as is known */
+  char *cgroup;       /* NULL: in no hierarchy of systemd's, as far as is known */
   gboolean is_ambiguous;
   guint n_folders;
 } Search;
@@ -88,13 +109,14 @@ search_clear (Search *self)
 {
   g_free (self->id);
   g_free (self->unit);
+  g_free (self->cgroup);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
 
-/* @group: name of one that is meant */
+/* @path: of a group that is meant, whose name is @group */
 static void
-add_found (Search *self, const char *group)
+add_found (Search *self, const char *path, const char *group)
 {
   g_autofree char *id = sonde_cgroup_dup_container_id (group);
 
@@ -102,8 +124,13 @@ add_found (Search *self, const char *group)
     self->id = g_strdup (id);
   if (!g_str_equal (self->id, id))
     self->is_ambiguous = TRUE;
-  else if (self->unit == NULL)
-    self->unit = sonde_cgroup_dup_unit (group);
+  else
+    {
+      if (self->unit == NULL)
+        self->unit = sonde_cgroup_dup_unit (group);
+      if (self->cgroup == NULL)
+        self->cgroup = sonde_scope_names_dup_cgroup (self->folder, path);
+    }
 }
 
 /* A container may have several groups, in hierarchies of their own, of other names too, and others
@@ -122,16 +149,17 @@ search (Search *self, const char *path, guint depth)
         continue;
       self->n_folders++;
       if (sonde_cgroup_is_container (entry, self->container))
-        add_found (self, entry);
+        add_found (self, below, entry);
       else
         search (self, below, depth + 1);
     }
 }
 
-char *
-sonde_scope_names_dup_unit (const char *folder, const char *container, GError **error)
+gboolean
+sonde_scope_names_find_container (
+    const char *folder, const char *container, char **unit, char **cgroup, GError **error)
 {
-  g_auto (Search) self = { .container = container };
+  g_auto (Search) self = { .container = container, .folder = folder };
   g_autofree char *shown = sonde_text_escape (container, -1);
 
   search (&self, folder, 0);
@@ -140,8 +168,15 @@ sonde_scope_names_dup_unit (const char *folder, const char *container, GError **
                  "%s is the beginning of several containers", shown);
   else if (self.id == NULL)
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "No container %s runs here", shown);
-  else if (self.unit == NULL)
+  else if (self.unit == NULL && self.cgroup == NULL)
     g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
-                 "Container %s is no unit of systemd; -p records its processes", shown);
-  return self.is_ambiguous ? NULL : g_steal_pointer (&self.unit);
+                 "Container %s is in no control group of systemd's; -p records its processes",
+                 shown);
+  else
+    {
+      *cgroup = self.unit == NULL ? g_steal_pointer (&self.cgroup) : NULL;
+      *unit = g_steal_pointer (&self.unit);
+      return TRUE;
+    }
+  return FALSE;
 }

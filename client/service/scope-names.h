@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Finds the processes and the unit that people mean by other names: a command's, a container's. */
+/* Finds the processes and the control group that people mean by other names: a command's, a
+ * container's. */
 #pragma once
 
 #include <gio/gio.h>
@@ -18,12 +19,19 @@ gboolean sonde_scope_names_add_processes (const char *folder,
                                           GArray *pids,
                                           GError **error);
 
+/* @folder: where control groups are; @path: of one of them
+ * (transfer full): its path in the hierarchy that systemd keeps; NULL: it is in none */
+char *sonde_scope_names_dup_cgroup (const char *folder, const char *path);
+
 /**
- * sonde_scope_names_dup_unit:
+ * sonde_scope_names_find_container:
  * @folder: where control groups are
  * @container: the first digits of an id, or the name of a machine
+ * @unit: (out) (transfer full) (nullable): the systemd unit that it is
+ * @cgroup: (out) (transfer full) (nullable): else its path in the hierarchy that systemd keeps
  *
- * Returns: (transfer full): the systemd unit that it runs in; NULL with @error if there is none of
- *   its own, no such container, or several
+ * Returns: FALSE with @error if there is no such container, if there are several, or if it is only
+ *   in hierarchies of other programs
  */
-char *sonde_scope_names_dup_unit (const char *folder, const char *container, GError **error);
+gboolean sonde_scope_names_find_container (
+    const char *folder, const char *container, char **unit, char **cgroup, GError **error);

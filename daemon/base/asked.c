@@ -64,11 +64,18 @@ const char *
 sonde_scope_name (SondeScope scope)
 {
   static const char *const names[SONDE_N_SCOPES] = {
-    [SONDE_SCOPE_TARGETS] = "targets", [SONDE_SCOPE_LAUNCH] = "launch", [SONDE_SCOPE_PIDS] = "pids",
-    [SONDE_SCOPE_UNIT] = "unit",       [SONDE_SCOPE_SYSTEM] = "system",
+    [SONDE_SCOPE_TARGETS] = "targets", [SONDE_SCOPE_LAUNCH] = "launch",
+    [SONDE_SCOPE_PIDS] = "pids",       [SONDE_SCOPE_UNIT] = "unit",
+    [SONDE_SCOPE_SYSTEM] = "system",   [SONDE_SCOPE_CGROUP] = "cgroup",
   };
 
   return names[scope];
+}
+
+gboolean
+sonde_scope_is_group (guint32 scope)
+{
+  return scope == SONDE_SCOPE_UNIT || scope == SONDE_SCOPE_CGROUP;
 }
 
 const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1] = {

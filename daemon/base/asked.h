@@ -14,6 +14,7 @@ typedef enum
   SONDE_SCOPE_PIDS,
   SONDE_SCOPE_UNIT,
   SONDE_SCOPE_SYSTEM,
+  SONDE_SCOPE_CGROUP,
   SONDE_N_SCOPES,
 } SondeScope;
 
@@ -92,8 +93,10 @@ typedef struct
   char unit[SONDE_UNIT_NAME_BYTES];            /* of the scope `unit`, else "" */
 } SondeAsked;
 
-/* "targets", "launch", "pids", "unit", "system". */
+/* "targets", "launch", "pids", "unit", "system", "cgroup". */
 const char *sonde_scope_name (SondeScope scope);
+/* @scope: SondeScope. Whether that is who is in a control group, at any time. */
+gboolean sonde_scope_is_group (guint32 scope);
 /* "auto", "cycles", ..., NULL; not of tracepoints */
 extern const char *const sonde_event_choice_names[SONDE_N_EVENTS + 1];
 /* The words of the options by the values that stand for them; NULL behind the last. */

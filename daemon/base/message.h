@@ -520,7 +520,7 @@ typedef struct
 typedef struct
 {
   SondeMessageHeader header;
-  char group[SONDE_MESSAGE_GROUP_BYTES]; /* path of the unit's control group, else "" */
+  char group[SONDE_MESSAGE_GROUP_BYTES]; /* path, of the scope `unit` or `cgroup`, else "" */
 } SondeMessageOpen;
 
 /* What this machine has, as only who has rights can see it. */

@@ -54,7 +54,7 @@ static gboolean
 has_whole_cpus (const SondeBroker *self)
 {
   return self->asked.scope == SONDE_SCOPE_SYSTEM
-         || (self->asked.scope == SONDE_SCOPE_UNIT && self->note == NULL);
+         || (sonde_scope_is_group (self->asked.scope) && self->note == NULL);
 }
 
 static gboolean on_again (gpointer user_data);
@@ -100,13 +100,13 @@ sonde_broker_open (SondeBroker *self, const char *group, GError **error)
       is_open = sonde_event_draft_open_system (draft, error);
       break;
     case SONDE_SCOPE_UNIT:
+    case SONDE_SCOPE_CGROUP:
       /* A unit that starts again gets another group: what the session sees is over then. */
-      self->group = sonde_control_group_open (group, error);
+      self->group = sonde_control_group_open (group, self->asked.unit, error);
       if (self->group == NULL)
         return FALSE;
       sonde_proc_broker_allow_group (self->broker, self->group);
-      is_open = sonde_unit_events_open (draft, self->group, self->asked.unit, self->owner.uid,
-                                        &self->note, error);
+      is_open = sonde_group_events_open (draft, self->group, self->owner.uid, &self->note, error);
       break;
     case SONDE_SCOPE_TARGETS:
     case SONDE_SCOPE_LAUNCH:
@@ -395,7 +395,8 @@ ask_members (SondeBroker *self, Operation *operation)
     }
   if (n_asked > 0 && ++operation->n_passes > SONDE_LIMIT_EVENTS / SONDE_LIMIT_MEMBERS_AT_ONCE)
     g_set_error (&operation->why, SONDE_ERROR, SONDE_ERROR_FAILED,
-                 "Unit %s makes processes faster than they can be found", self->asked.unit);
+                 "%s makes processes faster than they can be found",
+                 sonde_control_group_name (self->group));
 }
 
 static GPtrArray *

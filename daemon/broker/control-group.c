@@ -34,6 +34,7 @@ static const struct
 struct SondeControlGroup
 {
   char *path;
+  char *name; /* of what it is, for messages */
   const char *key;
   gboolean is_unified;
   int fd;
@@ -68,16 +69,17 @@ open_group (int root_fd, const char *path)
 }
 
 SondeControlGroup *
-sonde_control_group_open (const char *path, GError **error)
+sonde_control_group_open (const char *path, const char *unit, GError **error)
 {
+  const char *option = unit[0] != '\0' ? "unit" : "cgroup";
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
   gsize size_bytes = strlen (path);
   int result = -ENOTDIR;
 
   if (path[0] != '/' || size_bytes <= 1 || size_bytes >= PATH_MAX || path[size_bytes - 1] == '/')
     {
-      g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
-                           "Option unit: systemd names an impossible control group");
+      g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                   "Option %s: that is no path of a control group", option);
       return NULL;
     }
   for (gsize i = 0; i < G_N_ELEMENTS (hierarchies); i++)
@@ -94,19 +96,21 @@ sonde_control_group_open (const char *path, GError **error)
         }
       self = g_new0 (SondeControlGroup, 1);
       self->path = g_strdup (path);
+      self->name = unit[0] != '\0' ? g_strdup_printf ("Unit %s", unit)
+                                   : g_strdup_printf ("Control group %s", path);
       self->key = hierarchies[i].key;
       self->is_unified = hierarchies[i].magic == CGROUP2_SUPER_MAGIC;
       self->fd = sonde_steal_fd (&fd);
       return self;
     }
   if (result == -ENOENT)
-    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS,
-                         "Option unit: its control group is gone");
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS,
+                 "Option %s: there is no control group %s", option, path);
   else if (result == -ENOTDIR)
-    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                         "Option unit: /sys/fs/cgroup holds no control groups of systemd's");
+    g_set_error (error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
+                 "Option %s: /sys/fs/cgroup holds no control groups of systemd's", option);
   else
-    sonde_error_set_errno (error, -result, "Option unit: cannot open its control group");
+    sonde_error_set_errno (error, -result, "Option %s: cannot open control group %s", option, path);
   return NULL;
 }
 
@@ -117,7 +121,14 @@ sonde_control_group_free (SondeControlGroup *self)
     return;
   sonde_clear_fd (&self->fd);
   g_free (self->path);
+  g_free (self->name);
   g_free (self);
+}
+
+const char *
+sonde_control_group_name (const SondeControlGroup *self)
+{
+  return self->name;
 }
 
 int

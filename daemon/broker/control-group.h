@@ -8,20 +8,25 @@
 /**
  * SECTION: control-group
  *
- * The path comes from systemd, so it is looked up below the hierarchy that systemd keeps, never
- * outside of it and through no link. That hierarchy is /sys/fs/cgroup on a machine with version 2
- * alone, else /sys/fs/cgroup/unified, else the named one of version 1, /sys/fs/cgroup/systemd.
+ * The path comes from systemd, or from a caller who may record others' processes. It is looked up
+ * below the hierarchy that systemd keeps, never outside of it and through no link. That hierarchy
+ * is /sys/fs/cgroup on a machine with version 2 alone, else /sys/fs/cgroup/unified, else the named
+ * one of version 1, /sys/fs/cgroup/systemd.
  *
  * Source: cgroups(7), https://systemd.io/CGROUP_DELEGATION
  */
 typedef struct SondeControlGroup SondeControlGroup;
 
-/* @path: from the hierarchy's root, "/system.slice/cron.service"
- * Errors: SONDE_ERROR_NO_SUCH_PROCESS if there is no such group, NOT_SUPPORTED if this machine has
- * no hierarchy, FAILED if it is the root or leads out of it */
-SondeControlGroup *sonde_control_group_open (const char *path, GError **error);
+/* @path: from the hierarchy's root, "/system.slice/cron.service"; @unit: whose it is, "" if the
+ * path was asked for
+ * Errors: naming the option that led here: SONDE_ERROR_NO_SUCH_PROCESS if there is no such group,
+ * NOT_SUPPORTED if this machine has no hierarchy, FAILED if it is the root or leads out of it */
+SondeControlGroup *sonde_control_group_open (const char *path, const char *unit, GError **error);
 void sonde_control_group_free (SondeControlGroup *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeControlGroup, sonde_control_group_free)
+
+/* For messages: "Unit cron.service", "Control group /machine.slice". */
+const char *sonde_control_group_name (const SondeControlGroup *self);
 
 /* A descriptor of its directory for PERF_FLAG_PID_CGROUP, ours; -1 if its hierarchy is of version
  * 1, whose groups have no perf events. */

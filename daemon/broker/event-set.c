@@ -196,7 +196,7 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
   self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
   self->walked = g_array_new (FALSE, FALSE, sizeof (int));
-  self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || asked->scope == SONDE_SCOPE_UNIT;
+  self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || sonde_scope_is_group (asked->scope);
   self->unmapped_cpu = -1;
   self->start_on_exec = asked->start_on_exec;
   sonde_perf_plan_init (&self->plan, asked);
@@ -757,9 +757,10 @@ sonde_opening_run (SondeOpening *self)
 }
 
 static gboolean
-refuse_empty (const char *unit, GError **error)
+refuse_empty (const SondeControlGroup *group, GError **error)
 {
-  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "Unit %s has no process", unit);
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_NO_SUCH_PROCESS, "%s has no process",
+               sonde_control_group_name (group));
   return FALSE;
 }
 
@@ -767,7 +768,6 @@ refuse_empty (const char *unit, GError **error)
 static gboolean
 open_members (SondeEventDraft *draft,
               const SondeControlGroup *group,
-              const char *unit,
               uid_t owner_uid,
               GError **error)
 {
@@ -794,35 +794,35 @@ open_members (SondeEventDraft *draft,
       if (n_new == 0 && draft->events->len > 0)
         return TRUE;
       if (n_new == 0)
-        return refuse_empty (unit, error);
+        return refuse_empty (group, error);
     }
   g_set_error (error, SONDE_ERROR, SONDE_ERROR_FAILED,
-               "Unit %s makes processes faster than they can be found", unit);
+               "%s makes processes faster than they can be found",
+               sonde_control_group_name (group));
   return FALSE;
 }
 
 gboolean
-sonde_unit_events_open (SondeEventDraft *draft,
-                        const SondeControlGroup *group,
-                        const char *unit,
-                        uid_t owner_uid,
-                        char **note,
-                        GError **error)
+sonde_group_events_open (SondeEventDraft *draft,
+                         const SondeControlGroup *group,
+                         uid_t owner_uid,
+                         char **note,
+                         GError **error)
 {
   g_autoptr (GError) why = NULL;
   int group_fd = sonde_control_group_fd (group);
 
   *note = NULL;
   if (sonde_control_group_is_empty (group))
-    return refuse_empty (unit, error);
+    return refuse_empty (group, error);
   if (group_fd >= 0 && sonde_event_draft_open_group (draft, group_fd, &why))
     return TRUE;
   g_array_set_size (draft->events, 0);
-  if (!open_members (draft, group, unit, owner_uid, error))
+  if (!open_members (draft, group, owner_uid, error))
     return FALSE;
   *note = g_strdup_printf (
-      "The unit's processes are watched one by one, with those that they make; "
-      "others that join it later are not seen: %s",
+      "The processes of the unit or control group are watched one by one, with those that they "
+      "make; others that join it later are not seen: %s",
       why != NULL ? why->message : "its control group is of version 1, which has no perf events");
   return TRUE;
 }

@@ -142,24 +142,22 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeOpening, sonde_opening_free)
 void sonde_opening_run (SondeOpening *self);
 
 /**
- * sonde_unit_events_open:
+ * sonde_group_events_open:
  * @draft: of all processors
- * @unit: its name, for errors
  * @owner_uid: whose share of the machine the events are
  * @note: (out) (nullable): a sentence for the capture if members are watched, NULL if the kernel
  * watches the group
  *
- * Of its control group in the kernel, else of its members, which may wait.
+ * Of @group in the kernel, else of its members, which may wait.
  *
  * Errors: SONDE_ERROR_NO_SUCH_PROCESS if nobody is in it, LIMIT_EXCEEDED, and those of
  * sonde_event_draft_open_process()
  */
-gboolean sonde_unit_events_open (SondeEventDraft *draft,
-                                 const SondeControlGroup *group,
-                                 const char *unit,
-                                 uid_t owner_uid,
-                                 char **note,
-                                 GError **error);
+gboolean sonde_group_events_open (SondeEventDraft *draft,
+                                  const SondeControlGroup *group,
+                                  uid_t owner_uid,
+                                  char **note,
+                                  GError **error);
 
 /* Has interpreters walked on CPUs where they are not (any more). Of no session that it cannot be
  * done for. Errors: those of the channel */

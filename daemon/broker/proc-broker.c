@@ -39,7 +39,7 @@ struct SondeProcBroker
   guint64 began_ticks;      /* when it did, as SondeProcStat tells the start of a process */
   gboolean allows_cmdlines;
   gboolean has_queries;     /* the kernel can be asked for one mapping */
-  SondeControlGroup *group; /* of the scope `unit` */
+  SondeControlGroup *group; /* of the scope `unit` or `cgroup` */
 
   GMutex lock;        /* of what follows; never held while the kernel is asked for anything */
   GHashTable *named;  /* pid → start ticks, in boxes; they and those children */
@@ -289,7 +289,7 @@ is_in_scope (SondeProcBroker *self, const Process *process)
 {
   if (self->scope == SONDE_SCOPE_SYSTEM)
     return TRUE;
-  return self->scope == SONDE_SCOPE_UNIT ? is_member (self, process) : is_named (self, process);
+  return sonde_scope_is_group (self->scope) ? is_member (self, process) : is_named (self, process);
 }
 
 /* Returns: 0 and an open process->fd, or a negative errno */

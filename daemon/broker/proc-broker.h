@@ -50,7 +50,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeProcBroker, sonde_proc_broker_unref)
 /* These two before there are other threads. The session does not follow the children of its
  * targets. */
 void sonde_proc_broker_refuse_children (SondeProcBroker *self);
-/* @group: (transfer full): the unit's */
+/* @group: (transfer full): of the scope `unit` or `cgroup` */
 void sonde_proc_broker_allow_group (SondeProcBroker *self, SondeControlGroup *group);
 /* A target of this session, proven. */
 void sonde_proc_broker_allow (SondeProcBroker *self, const SondeTarget *target);

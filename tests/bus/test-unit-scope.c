@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Units of a systemd that this test plays, in control groups that are real. */
+/* Units of a systemd that this test plays, and control groups by path, all of them real. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -106,18 +106,30 @@ unit_options (const char *unit)
   return g_variant_new_parsed ("{'unit': <%s>}", unit);
 }
 
+static GVariant *
+group_options (const char *path)
+{
+  return g_variant_new_parsed ("{'cgroup': <%s>}", path);
+}
+
 /* Returns the error's message. */
 static char *
-assert_refused (uid_t uid, const char *unit, const char *name)
+assert_options_refused (uid_t uid, GVariant *options, const char *name)
 {
   g_autoptr (GDBusConnection) bus = bus_connect (uid);
   g_autoptr (GError) error = NULL;
   g_autofree char *session = NULL;
   int capture = -1;
 
-  g_assert_false (bus_profile (bus, unit_options (unit), NULL, &session, &capture, &error));
+  g_assert_false (bus_profile (bus, options, NULL, &session, &capture, &error));
   bus_assert_error (error, name);
   return g_strdup (error->message);
+}
+
+static char *
+assert_refused (uid_t uid, const char *unit, const char *name)
+{
+  return assert_options_refused (uid, unit_options (unit), name);
 }
 
 /* --- cases --- */
@@ -201,8 +213,9 @@ has_samples (gpointer user_data)
   return n_recorded >= 500;
 }
 
+/* @by_path: nobody is asked where the unit is */
 static void
-check_unit (gboolean is_unified)
+check_members (gboolean is_unified, gboolean by_path)
 {
   const char *root = find_root (is_unified);
   g_auto (FakeSystemd) systemd = { 0 };
@@ -227,9 +240,10 @@ check_unit (gboolean is_unified)
   inner = make_group (directory, "/inner");
   join_group (directory, member);
   join_group (inner, inner_member);
-  fake_systemd_start (&systemd, "unit.service", path);
-  g_assert_true (
-      bus_profile (bus, unit_options ("unit.service"), NULL, &session, &capture, &error));
+  if (!by_path)
+    fake_systemd_start (&systemd, "unit.service", path);
+  g_assert_true (bus_profile (bus, by_path ? group_options (path) : unit_options ("unit.service"),
+                              NULL, &session, &capture, &error));
   g_assert_no_error (error);
   bus_wait (has_samples, &(Profiled){ bus, session }, "samples of all members");
   statistics = bus_stop (bus, session);
@@ -304,13 +318,39 @@ test_end_is_looked_for (void)
 static void
 test_kernel_watches (void)
 {
-  check_unit (TRUE);
+  check_members (TRUE, FALSE);
 }
 
 static void
 test_members_are_watched (void)
 {
-  check_unit (FALSE);
+  check_members (FALSE, FALSE);
+}
+
+static void
+test_paths (void)
+{
+  check_members (find_root (TRUE) != NULL, TRUE);
+}
+
+/* Who asks for a path learns nothing of what is there, unless he may record all of it. */
+static void
+test_refused_paths (void)
+{
+  static const char *const rows[][2] = { { "/..", "Failed" },
+                                         { "/../../proc/self", "Failed" },
+                                         { "/sonde-no-such-group", "NoSuchProcess" } };
+  uid_t uid = bus_next_uid ();
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *to_root = assert_options_refused (0, group_options (rows[i][0]), rows[i][1]);
+      g_autofree char *to_user
+          = assert_options_refused (uid, group_options (rows[i][0]), "NotAuthorized");
+
+      g_assert_true (g_strstr_len (to_root, -1, "cgroup: ") != NULL);
+      g_assert_null (strstr (to_user, rows[i][0]));
+    }
 }
 
 int
@@ -325,6 +365,8 @@ main (int argc, char **argv)
   g_test_add_func ("/unit/refuses-when-systemd-is-silent", test_silence);
   g_test_add_func ("/unit/is-watched-by-the-kernel", test_kernel_watches);
   g_test_add_func ("/unit/is-watched-by-its-members", test_members_are_watched);
+  g_test_add_func ("/unit/control-groups-by-path-are-watched", test_paths);
+  g_test_add_func ("/unit/refuses-paths-before-it-looks", test_refused_paths);
   g_test_add_func ("/unit/ends-with-its-last-process", test_kernel_tells_end);
   g_test_add_func ("/unit/ends-where-the-kernel-does-not-tell", test_end_is_looked_for);
   return g_test_run ();

@@ -42,13 +42,20 @@ is_any_mounted (void)
 }
 
 static void
-assert_refused (const char *path, SondeError code)
+assert_refused_of (const char *path, const char *unit, const char *option, SondeError code)
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_null (sonde_control_group_open (path, &error));
+  g_assert_null (sonde_control_group_open (path, unit, &error));
   g_assert_error (error, SONDE_ERROR, (gint) code);
-  g_assert_nonnull (strstr (error->message, "unit"));
+  g_assert_nonnull (strstr (error->message, option));
+}
+
+static void
+assert_refused (const char *path, SondeError code)
+{
+  assert_refused_of (path, "cron.service", "Option unit: ", code);
+  assert_refused_of (path, "", "Option cgroup: ", code);
 }
 
 static void
@@ -175,7 +182,7 @@ check_members (const char *root, gboolean is_unified)
       join (&outer, members[0]);
       join (&inner, members[1]);
       join (&beside, stranger); /* whose path begins with the same letters */
-      group = sonde_control_group_open (outer.path, &error);
+      group = sonde_control_group_open (outer.path, "", &error);
       g_assert_no_error (error);
       g_assert_cmpint (sonde_control_group_fd (group) >= 0, ==, is_unified);
       pids = sonde_control_group_list (group, &error);

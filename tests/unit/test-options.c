@@ -241,12 +241,43 @@ test_words (void)
 static void
 test_scopes (void)
 {
-  assert_refused ("{}", 0, "targets, launch, pids, unit and system");
+  assert_refused ("{}", 0, "targets, launch, pids, unit, cgroup and system");
   assert_refused ("{'launch': <false>, 'system': <false>}", 0,
-                  "targets, launch, pids, unit and system");
+                  "targets, launch, pids, unit, cgroup and system");
   assert_refused ("{'launch': <true>, 'system': <true>}", 0, "launch");
   assert_refused ("{'pids': <[uint32 1]>, 'system': <true>}", 0, "pids");
   assert_refused ("{'targets': <@a(uh) [(1, 0)]>, 'pids': <[uint32 1]>}", 1, "targets");
+}
+
+static void
+test_cgroup (void)
+{
+  g_autofree char *longest = g_strnfill (SONDE_MESSAGE_GROUP_BYTES - 2, 'g');
+  g_autofree char *too_long = g_strdup_printf ("{'cgroup': <'/g%s'>}", longest);
+  g_autofree char *long_enough = g_strdup_printf ("{'cgroup': <'/%s'>}", longest);
+  g_autoptr (SondeOptions) options = NULL;
+  g_autoptr (SondeOptions) again = NULL;
+  g_autoptr (GVariant) view = NULL;
+  g_autofree char *text = NULL;
+
+  assert_refused ("{'cgroup': <''>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'machine.slice'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/machine.slice/'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/'>}", 0, "system");
+  assert_refused (too_long, 0, "cgroup");
+  assert_refused ("{'unit': <'cron.service'>, 'cgroup': <'/a'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/a'>, 'system': <true>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/a'>, 'start-on-exec': <true>}", 0, "start-on-exec");
+  assert_refused ("{'cgroup': <'/a'>, 'counters': <['process']>}", 0, "counters");
+  options = parse (long_enough, 0, NULL);
+  g_assert_nonnull (options);
+  g_assert_cmpint (options->asked.scope, ==, SONDE_SCOPE_CGROUP);
+  g_assert_cmpint (sonde_action_to_start (options, 2), ==, SONDE_ACTION_PROFILE_OTHERS);
+  view = g_variant_ref_sink (sonde_options_to_variant (options));
+  again = sonde_options_restore (view, NULL);
+  g_assert_cmpstr (again->cgroup, ==, options->cgroup);
+  text = sonde_options_describe_scope (again);
+  g_assert_true (g_str_has_prefix (text, "control group /ggg"));
 }
 
 static void
@@ -529,6 +560,7 @@ main (int argc, char **argv)
   g_test_add_func ("/options/sessions-that-last-add-heap-events-up", test_lasting);
   g_test_add_func ("/options/refuses-no-or-two-scopes", test_scopes);
   g_test_add_func ("/options/unit/takes-whole-names-alone", test_unit);
+  g_test_add_func ("/options/cgroup/takes-paths-alone", test_cgroup);
   g_test_add_func ("/options/event/takes-listed-tracepoints", test_tracepoint);
   g_test_add_func ("/options/raw/means-kernel-and-needs-its-own-right", test_raw);
   g_test_add_func ("/options/refuses-frequency-with-period", test_frequency_and_period);

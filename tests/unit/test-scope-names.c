@@ -71,13 +71,30 @@ add_process (const Fixture *self, const char *pid, const char *comm, gboolean is
 }
 
 static void
-assert_no_unit (const Fixture *self, const char *container, const char *complaint)
+assert_not_found (const Fixture *self, const char *container, const char *complaint)
 {
   g_autoptr (GError) error = NULL;
-  g_autofree char *unit = sonde_scope_names_dup_unit (self->folder, container, &error);
+  g_autofree char *unit = NULL;
+  g_autofree char *cgroup = NULL;
 
-  g_assert_null (unit);
+  g_assert_false (
+      sonde_scope_names_find_container (self->folder, container, &unit, &cgroup, &error));
+  g_assert_true (unit == NULL && cgroup == NULL);
   g_assert_nonnull (strstr (error->message, complaint));
+}
+
+static void
+assert_found (const Fixture *self, const char *container, const char *unit, const char *cgroup)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *found_unit = NULL;
+  g_autofree char *found_cgroup = NULL;
+
+  g_assert_true (sonde_scope_names_find_container (self->folder, container, &found_unit,
+                                                   &found_cgroup, &error));
+  g_assert_no_error (error);
+  g_assert_cmpstr (found_unit, ==, unit);
+  g_assert_cmpstr (found_cgroup, ==, cgroup);
 }
 
 static void
@@ -85,17 +102,56 @@ refuses_containers_that_it_cannot_tell (Fixture *self, gconstpointer data)
 {
   add_group (self, "machine.slice/libpod-" ID ".scope");
   add_group (self, "system.slice/docker-" OTHER ".scope");
-  assert_no_unit (self, "0123", "0123 is the beginning of several containers");
-  assert_no_unit (self, "9999", "No container 9999 runs here");
-  assert_no_unit (self, "", "No container  runs here");
-  assert_no_unit (self, "\033", "No container \\x1b runs here");
+  assert_not_found (self, "0123", "0123 is the beginning of several containers");
+  assert_not_found (self, "9999", "No container 9999 runs here");
+  assert_not_found (self, "", "No container  runs here");
+  assert_not_found (self, "\033", "No container \\x1b runs here");
 }
 
 static void
-refuses_containers_without_a_unit (Fixture *self, gconstpointer data)
+refuses_containers_in_other_hierarchies (Fixture *self, gconstpointer data)
 {
-  add_group (self, "docker/" ID);
-  assert_no_unit (self, "01234", "Container 01234 is no unit of systemd; -p");
+  add_group (self, "memory/docker/" ID);
+  assert_not_found (self, "01234", "Container 01234 is in no control group of systemd's; -p");
+}
+
+static void
+paths_are_those_of_systemds_hierarchy (Fixture *self, gconstpointer data)
+{
+  static const char *const rows[][3] = {
+    { "/unified/a.slice", "/a.slice", "/unified/a.slice" },
+    { "/systemd/a/b", "/a/b", "/systemd/a/b" },
+    { "/memory/a", NULL, "/memory/a" },
+    { "/unifiedly/a", NULL, "/unifiedly/a" },
+  };
+  g_autofree char *mark = g_build_filename (self->folder, "cgroup.controllers", NULL);
+
+  for (guint is_alone = 0; is_alone < 2; is_alone++)
+    {
+      for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+        {
+          g_autofree char *path = g_strconcat (self->folder, rows[i][0], NULL);
+          g_autofree char *found = sonde_scope_names_dup_cgroup (self->folder, path);
+
+          g_assert_cmpstr (found, ==, rows[i][1 + is_alone]);
+        }
+      g_assert_true (g_file_set_contents (mark, "", -1, NULL));
+    }
+  g_assert_null (sonde_scope_names_dup_cgroup (self->folder, "/elsewhere/a"));
+}
+
+static void
+a_container_without_a_unit_is_its_control_group (Fixture *self, gconstpointer data)
+{
+  g_autofree char *mark = g_build_filename (self->folder, "cgroup.controllers", NULL);
+
+  add_group (self, "memory/docker/" ID);
+  add_group (self, "unified/docker/" ID);
+  assert_found (self, "01234", NULL, "/docker/" ID);
+  /* Version 2 alone: its groups may have any name. */
+  g_assert_true (g_file_set_contents (mark, "", -1, NULL));
+  add_group (self, "docker/" OTHER);
+  assert_found (self, OTHER, NULL, "/docker/" OTHER);
 }
 
 /* Groups that lead back to themselves, or far down, end the search. */
@@ -110,7 +166,7 @@ refuses_what_is_too_deep (Fixture *self, gconstpointer data)
   g_string_append (deep, "/docker-" ID ".scope");
   add_group (self, deep->str);
   g_assert_cmpint (symlink (".", link), ==, 0);
-  assert_no_unit (self, "0123", "No container 0123 runs here");
+  assert_not_found (self, "0123", "No container 0123 runs here");
 }
 
 static void
@@ -130,13 +186,7 @@ a_container_is_its_unit (Fixture *self, gconstpointer data)
   add_group (self, "system.slice/docker-" OTHER ".scope");
   add_group (self, "machine.slice/machine-web.scope/payload");
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autofree char *unit = sonde_scope_names_dup_unit (self->folder, rows[i].container, &error);
-
-      g_assert_no_error (error);
-      g_assert_cmpstr (unit, ==, rows[i].unit);
-    }
+    assert_found (self, rows[i].container, rows[i].unit, NULL);
 }
 
 /* Its monitor has a group beside the container's, with the same id. */
@@ -151,27 +201,16 @@ what_watches_over_a_container_is_not_it (Fixture *self, gconstpointer data)
   add_group (self, "kubepods.slice/crio-conmon-" OTHER ".scope");
   add_group (self, "kubepods.slice/crio-" OTHER ".scope");
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autofree char *unit = sonde_scope_names_dup_unit (self->folder, rows[i][0], &error);
-
-      g_assert_no_error (error);
-      g_assert_cmpstr (unit, ==, rows[i][1]);
-    }
+    assert_found (self, rows[i][0], rows[i][1], NULL);
 }
 
 /* One container in two hierarchies, that only one of them has as a unit. */
 static void
 groups_of_one_id_are_one_container (Fixture *self, gconstpointer data)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree char *unit = NULL;
-
   add_group (self, "memory/docker/" ID);
   add_group (self, "systemd/system.slice/docker-" ID ".scope");
-  unit = sonde_scope_names_dup_unit (self->folder, "0123", &error);
-  g_assert_no_error (error);
-  g_assert_cmpstr (unit, ==, "docker-" ID ".scope");
+  assert_found (self, "0123", "docker-" ID ".scope", NULL);
 }
 
 static void
@@ -185,15 +224,9 @@ machines_are_found_as_people_call_them (Fixture *self, gconstpointer data)
   add_group (self, "machine.slice/systemd-nspawn@web.service/payload");
   add_group (self, "machine.slice/systemd-nspawn@a-b.service");
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autofree char *unit = sonde_scope_names_dup_unit (self->folder, rows[i][0], &error);
-
-      g_assert_no_error (error);
-      g_assert_cmpstr (unit, ==, rows[i][1]);
-    }
-  assert_no_unit (self, "my", "No container my runs here");
-  assert_no_unit (self, "my\\x2dbox", "No container my");
+    assert_found (self, rows[i][0], rows[i][1], NULL);
+  assert_not_found (self, "my", "No container my runs here");
+  assert_not_found (self, "my\\x2dbox", "No container my");
 }
 
 static void
@@ -288,7 +321,10 @@ main (int argc, char **argv)
     void (*func) (Fixture *self, gconstpointer data);
   } cases[] = {
     { "refuses-containers-that-it-cannot-tell", refuses_containers_that_it_cannot_tell },
-    { "refuses-containers-without-a-unit", refuses_containers_without_a_unit },
+    { "refuses-containers-in-other-hierarchies", refuses_containers_in_other_hierarchies },
+    { "paths-are-those-of-systemds-hierarchy", paths_are_those_of_systemds_hierarchy },
+    { "a-container-without-a-unit-is-its-control-group",
+      a_container_without_a_unit_is_its_control_group },
     { "refuses-what-is-too-deep", refuses_what_is_too_deep },
     { "a-container-is-its-unit", a_container_is_its_unit },
     { "what-watches-over-a-container-is-not-it", what_watches_over_a_container_is_not_it },

@@ -351,8 +351,8 @@ set_scope (SondeOptions *self, const SondeOptionRow *row, GError **error)
   if (self->asked.scope != SONDE_N_SCOPES)
     {
       g_set_error (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                   "Option %s: excludes option %s; exactly one of targets, launch, pids, unit and "
-                   "system",
+                   "Option %s: excludes option %s; exactly one of targets, launch, pids, unit, "
+                   "cgroup and system",
                    row->key, sonde_scope_name (self->asked.scope));
       return FALSE;
     }
@@ -492,6 +492,28 @@ parse_unit (const SondeOptionRow *row,
 }
 
 static gboolean
+parse_cgroup (const SondeOptionRow *row,
+              GVariant *value,
+              gpointer options,
+              gpointer user_data,
+              GError **error)
+{
+  SondeOptions *self = options;
+  const char *path = g_variant_get_string (value, NULL);
+  gsize size_bytes = strlen (path);
+
+  if (!set_scope (self, row, error))
+    return FALSE;
+  if (g_str_equal (path, "/"))
+    return sonde_option_refuse (error, row->key, "that is the whole machine: option system");
+  if (path[0] != '/' || path[size_bytes - 1] == '/' || size_bytes >= SONDE_MESSAGE_GROUP_BYTES)
+    return sonde_option_refuse (error, row->key,
+                                "not a path below /sys/fs/cgroup, such as /machine.slice");
+  self->cgroup = g_strdup (path);
+  return TRUE;
+}
+
+static gboolean
 parse_event (const SondeOptionRow *row,
              GVariant *value,
              gpointer options,
@@ -623,6 +645,14 @@ show_unit (const SondeOptionRow *row, gconstpointer options)
 }
 
 static GVariant *
+show_cgroup (const SondeOptionRow *row, gconstpointer options)
+{
+  const SondeOptions *self = options;
+
+  return self->cgroup != NULL ? g_variant_new_string (self->cgroup) : NULL;
+}
+
+static GVariant *
 show_event (const SondeOptionRow *row, gconstpointer options)
 {
   return g_variant_new_string (sonde_asked_event_name (&((const SondeOptions *) options)->asked));
@@ -654,6 +684,7 @@ static const SondeOptionRow rows[] = {
   { "pids", "au", .parse = parse_pids, .show = show_scope },
   { "unit", "s", .parse = parse_unit, .show = show_unit, .flags = FOR_POLKIT },
   { "system", "b", .parse = parse_scope, .show = show_scope },
+  { "cgroup", "s", .parse = parse_cgroup, .show = show_cgroup, .flags = FOR_POLKIT },
 
   { "event", "s", .words = sonde_event_choice_names, .parse = parse_event, .show = show_event,
     .flags = FOR_POLKIT },
@@ -731,17 +762,17 @@ finish (SondeOptions *self, GUnixFDList *fds, GError **error)
   if (self->asked.scope == SONDE_N_SCOPES)
     {
       g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_OPTION,
-                           "Exactly one of the options targets, launch, pids, unit and system is "
-                           "needed");
+                           "Exactly one of the options targets, launch, pids, unit, cgroup and "
+                           "system is needed");
       return FALSE;
     }
   if (!finish_rate (self, error))
     return FALSE;
   if (self->asked.start_on_exec
-      && (self->asked.scope == SONDE_SCOPE_UNIT || self->asked.scope == SONDE_SCOPE_SYSTEM))
+      && (sonde_scope_is_group (self->asked.scope) || self->asked.scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "start-on-exec", "needs the option targets, launch or pids");
   if ((self->asked.counters & SONDE_COUNTERS_PROCESS) != 0
-      && (self->asked.scope == SONDE_SCOPE_UNIT || self->asked.scope == SONDE_SCOPE_SYSTEM))
+      && (sonde_scope_is_group (self->asked.scope) || self->asked.scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "counters",
                                 "\"process\" needs the option targets, launch or pids");
   /* Addresses are worth little without their names. */
@@ -817,6 +848,7 @@ sonde_options_free (SondeOptions *self)
     return;
   g_clear_pointer (&self->targets, g_ptr_array_unref);
   g_free (self->label);
+  g_free (self->cgroup);
   g_free (self);
 }
 
@@ -842,6 +874,8 @@ sonde_options_describe_scope (const SondeOptions *self)
       return g_strdup ("a program to be started");
     case SONDE_SCOPE_UNIT:
       return g_strdup_printf ("unit %s", self->asked.unit);
+    case SONDE_SCOPE_CGROUP:
+      return g_strdup_printf ("control group %s", self->cgroup);
     case SONDE_SCOPE_SYSTEM:
       return g_strdup ("the whole machine");
     default:

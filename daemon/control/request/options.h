@@ -59,6 +59,7 @@ typedef struct
 {
   SondeAsked asked;        /* what the broker is told */
   GPtrArray *targets;      /* SondeAskedTarget: of `targets` or `pids`; the session takes them */
+  char *cgroup;            /* path, of that scope; NULL: another scope */
   guint buffer_size_bytes; /* of the first stream */
   char *label;             /* [A-Za-z0-9_.-]{1,64} */
   guint format;            /* 0: syscap */

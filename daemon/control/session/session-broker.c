@@ -360,7 +360,7 @@ sonde_session_begin (SondeSession *self)
   if (self->group != NULL
       && g_strlcpy (message.group, self->group, sizeof message.group) >= sizeof message.group)
     g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_NOT_SUPPORTED,
-                         "The path of the unit's control group is too long");
+                         "The path of the control group is too long");
   else
     sonde_peer_send (self->broker, &message, sizeof message, NULL, 0, &error);
   if (error != NULL)
@@ -446,6 +446,7 @@ on_proved (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
   if (self->options->asked.scope == SONDE_SCOPE_UNIT)
     self->lookup = sonde_unit_find_group (self->options->asked.unit, on_group_found, self,
                                           &self->lookup_error);
+  self->group = g_strdup (self->options->cgroup);
   if (self->facts->is_lasting)
     self->creating
         = sonde_capture_store_ask (self->store, SONDE_STORE_CREATE, self->facts->owner_uid,
