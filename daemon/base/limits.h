@@ -168,6 +168,8 @@
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
 /* Readers of one session: each is a queue and a socket. */
 #define SONDE_LIMIT_SINKS 16
+/* Connections of a uid that are told of sessions: each gets two signals for each of them. */
+#define SONDE_LIMIT_SUBSCRIBERS 32
 /* Bytes queued for one reader before frames are dropped for it: what it gets, and may ask for. */
 #define SONDE_LIMIT_SINK_BUFFER     (4 * 1024 * 1024)
 #define SONDE_LIMIT_SINK_BUFFER_MIN (64 * 1024)

@@ -219,7 +219,7 @@ on_idle_timer (gpointer user_data)
   guint64 n_calls = sonde_bus_connection_n_ever (self->connection);
 
   if (n_calls != self->n_calls_seen || sonde_bus_connection_n_calls (self->connection) > 0
-      || sonde_session_manager_is_busy (self->bus->manager))
+      || sonde_bus_is_busy (self->bus))
     {
       self->n_calls_seen = n_calls;
       return G_SOURCE_CONTINUE;

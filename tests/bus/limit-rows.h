@@ -33,6 +33,7 @@ void limit_reach_session_targets (const char *name);
 void limit_reach_events (const char *name);
 void limit_reach_unit_groups (const char *name);
 void limit_reach_sinks (const char *name);
+void limit_reach_subscribers (const char *name);
 void limit_reach_sink_pids (const char *name);
 void limit_reach_option (const char *name);
 void limit_reach_perf_rings (const char *name);

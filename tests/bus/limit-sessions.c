@@ -340,6 +340,32 @@ limit_reach_additions (const char *name)
     }
 }
 
+static void
+count_signal (GDBusConnection *bus,
+              const char *sender,
+              const char *path,
+              const char *interface,
+              const char *signal,
+              GVariant *arguments,
+              gpointer user_data)
+{
+  guint *n_signals = user_data;
+
+  (*n_signals)++;
+}
+
+static gboolean
+is_told (gpointer user_data)
+{
+  return *(guint *) user_data > 0;
+}
+
+static gboolean
+may_subscribe (gpointer user_data)
+{
+  return bus_subscribe (user_data, FALSE, NULL);
+}
+
 /* Sessions that have ended stay to be seen for some minutes, which the unit tests let pass, but not
  * more than so many: the oldest go. */
 void
@@ -350,7 +376,14 @@ limit_reach_kept_sessions (const char *name)
   guint64 limit = limit_lookup ("kept-sessions");
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) sessions = NULL;
+  guint n_removed = 0;
+  guint watch;
 
+  bus_subscribe (bus, FALSE, &error);
+  g_assert_no_error (error);
+  watch = g_dbus_connection_signal_subscribe (
+      bus, "org.sonde.Profiler1", "org.sonde.Profiler1.Manager", "SessionRemoved", NULL, NULL,
+      G_DBUS_SIGNAL_FLAGS_NONE, count_signal, &n_removed, NULL);
   for (guint64 i = 0; i <= limit; i++)
     {
       g_autofree char *session
@@ -363,4 +396,32 @@ limit_reach_kept_sessions (const char *name)
     }
   sessions = bus_list_sessions (bus);
   g_assert_cmpuint (count_sessions (sessions, uid), ==, limit);
+  bus_wait (is_told, &n_removed, "the first one's object being told to be gone");
+  g_assert_cmpuint (n_removed, ==, 1);
+  g_dbus_connection_signal_unsubscribe (bus, watch);
+}
+
+/* Who leaves makes room; who asks again takes none. */
+void
+limit_reach_subscribers (const char *name)
+{
+  uid_t uid = bus_next_uid ();
+  guint64 limit = limit_lookup (name);
+  g_autoptr (GPtrArray) buses = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GDBusConnection) last = bus_connect (uid);
+  g_autoptr (GError) error = NULL;
+
+  for (guint64 i = 0; i < limit; i++)
+    {
+      g_ptr_array_add (buses, bus_connect (uid));
+      for (guint again = 0; again < 2; again++)
+        {
+          bus_subscribe (g_ptr_array_index (buses, i), FALSE, &error);
+          g_assert_no_error (error);
+        }
+    }
+  g_assert_false (bus_subscribe (last, FALSE, &error));
+  limit_assert_refusal (error, name);
+  g_dbus_connection_close_sync (g_ptr_array_index (buses, 0), NULL, NULL);
+  bus_wait (may_subscribe, last, "room for another one");
 }

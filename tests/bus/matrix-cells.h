@@ -63,6 +63,11 @@ void matrix_check_start (MatrixCells *self, const char *member);
 /* … lists them, … */
 void matrix_check_list (MatrixCells *self, const char *member);
 
+/* … subscribes to them, or is the signal @member of one of the owner's that comes and goes: to
+ * those who would see it in a list, … */
+void matrix_check_subscribe (MatrixCells *self, const char *member);
+void matrix_check_told (MatrixCells *self, const char *member);
+
 /* … lists stored captures, or needs a right to the one that it names, … */
 void matrix_check_list_captures (MatrixCells *self, const char *member);
 void matrix_check_stored_capture (MatrixCells *self, const char *member);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Cells of the members of a session, and of the properties that all may read. */
+#include <unistd.h>
+
 #include "tests/bus/matrix-cells.h"
 #include "tests/lib/bus-user.h"
 
@@ -44,6 +46,94 @@ matrix_check_list (MatrixCells *self, const char *member)
                        matrix_sees_session ((MatrixCaller) caller, self->answer));
       self->n_cells += 2;
     }
+}
+
+void
+matrix_check_subscribe (MatrixCells *self, const char *member)
+{
+  for (guint caller = 0; caller < MATRIX_N_CALLERS; caller++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      bus_subscribe (self->users.buses[caller], TRUE, &error);
+      matrix_check_cell (self, member, (MatrixCaller) caller, MATRIX_AS_A_WHOLE, error, NULL);
+    }
+}
+
+typedef struct
+{
+  const MatrixCells *cells;
+  char *session; /* a new one of the owner's, without a process */
+  int capture;
+  guint n_told[MATRIX_N_CALLERS];
+} Told;
+
+static void
+count_told (GDBusConnection *bus,
+            const char *sender,
+            const char *path,
+            const char *interface,
+            const char *signal,
+            GVariant *arguments,
+            gpointer user_data)
+{
+  Told *self = user_data;
+
+  for (guint i = 0; i < MATRIX_N_CALLERS; i++)
+    self->n_told[i] += self->cells->users.buses[i] == bus;
+}
+
+/* A user may start only so many at once. */
+static gboolean
+may_start (gpointer user_data)
+{
+  Told *self = user_data;
+
+  return bus_profile (self->cells->users.buses[MATRIX_OWNER],
+                      g_variant_new_parsed ("{'launch': <true>}"), NULL, &self->session,
+                      &self->capture, NULL);
+}
+
+static gboolean
+are_told (gpointer user_data)
+{
+  const Told *self = user_data;
+
+  for (guint i = 0; i < MATRIX_N_CALLERS; i++)
+    if (matrix_sees_session ((MatrixCaller) i, self->cells->answer) && self->n_told[i] == 0)
+      return FALSE;
+  return TRUE;
+}
+
+void
+matrix_check_told (MatrixCells *self, const char *member)
+{
+  Told told = { .cells = self };
+  guint watches[MATRIX_N_CALLERS];
+
+  for (guint i = 0; i < MATRIX_N_CALLERS; i++)
+    watches[i] = g_dbus_connection_signal_subscribe (
+        self->users.buses[i], "org.sonde.Profiler1", MATRIX_MANAGER, member, MATRIX_MANAGER_PATH,
+        NULL, G_DBUS_SIGNAL_FLAGS_NONE, count_told, &told, NULL);
+  polkit_answer_set (POLKIT_DEFAULTS);
+  bus_wait (may_start, &told, "another session of the owner's");
+  g_variant_unref (bus_stop (self->users.buses[MATRIX_OWNER], told.session));
+  close (told.capture);
+  polkit_answer_set (self->answer);
+  bus_wait (are_told, &told, "subscribers hearing of a session");
+  for (guint i = 0; i < MATRIX_N_CALLERS; i++)
+    {
+      /* What was sent to it has come before the answer. */
+      g_variant_unref (
+          bus_get (self->users.buses[i], MATRIX_MANAGER_PATH, MATRIX_MANAGER, "Version", NULL));
+      while (g_main_context_iteration (NULL, FALSE))
+        ;
+      g_assert_cmpuint (told.n_told[i], ==,
+                        matrix_sees_session ((MatrixCaller) i, self->answer) ? 1 : 0);
+      g_dbus_connection_signal_unsubscribe (self->users.buses[i], watches[i]);
+      self->n_cells++;
+    }
+  g_free (told.session);
 }
 
 /* One call on a session that is there, and on one that is not. */

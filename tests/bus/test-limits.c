@@ -68,6 +68,7 @@ static const Row rows[] = {
   { "events", limit_reach_events },
   { "unit-groups", limit_reach_unit_groups },
   { "sinks", limit_reach_sinks },
+  { "subscribers", limit_reach_subscribers },
   { "buffer-size", limit_reach_option },
   { "perf-rings", limit_reach_perf_rings },
   { "frequency", limit_reach_option },

@@ -21,6 +21,7 @@ static const Row rows[] = {
   { MATRIX_MANAGER, "Profile", matrix_check_start, NULL },
   { MATRIX_MANAGER, "StartSession", matrix_check_start, "start-session" },
   { MATRIX_MANAGER, "ListSessions", matrix_check_list, NULL },
+  { MATRIX_MANAGER, "Subscribe", matrix_check_subscribe, NULL },
   { MATRIX_MANAGER, "ListCaptures", matrix_check_list_captures, "start-session" },
   { MATRIX_MANAGER, "OpenStoredCapture", matrix_check_stored_capture, "start-session" },
   { MATRIX_MANAGER, "RemoveCapture", matrix_check_stored_capture, "start-session" },
@@ -45,6 +46,9 @@ static const Row rows[] = {
   { MATRIX_SESSION, "OpenCapture", matrix_check_open_capture, "open-capture" },
   { MATRIX_SESSION, "Stop", matrix_check_session_call, NULL },
   { MATRIX_SESSION, "Finished", matrix_check_finished, NULL },
+  /* There is room for another session of the owner's now. */
+  { MATRIX_MANAGER, "SessionNew", matrix_check_told, NULL },
+  { MATRIX_MANAGER, "SessionRemoved", matrix_check_told, NULL },
 };
 
 static const Row *

@@ -106,6 +106,17 @@ bus_list_all_paths (GDBusConnection *bus)
   return join_paths (list);
 }
 
+gboolean
+bus_subscribe (GDBusConnection *bus, gboolean is_interactive, GError **error)
+{
+  g_autoptr (GVariant) answer = g_dbus_connection_call_sync (
+      bus, SERVICE, MANAGER_PATH, SERVICE ".Manager", "Subscribe", NULL, NULL,
+      is_interactive ? G_DBUS_CALL_FLAGS_ALLOW_INTERACTIVE_AUTHORIZATION : G_DBUS_CALL_FLAGS_NONE,
+      BUS_CALL_MS, NULL, error);
+
+  return answer != NULL;
+}
+
 int
 bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error)
 {

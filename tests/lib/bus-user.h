@@ -36,6 +36,9 @@ char *bus_list_paths (GDBusConnection *bus);
 /* The same of a caller who lets polkit be asked for more than his own. */
 char *bus_list_all_paths (GDBusConnection *bus);
 
+/* Subscribe; polkit may be asked if @is_interactive. */
+gboolean bus_subscribe (GDBusConnection *bus, gboolean is_interactive, GError **error);
+
 /* OpenCapture; -1 with @error on refusal. @options is consumed; may be NULL. */
 int bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error);
 

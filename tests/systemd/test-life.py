@@ -363,7 +363,7 @@ def test_absence(target):
 
 
 def main():
-    tap = Tap(15)
+    tap = Tap(16)
     build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
@@ -587,6 +587,20 @@ def main():
         check(sessions()[session] == 'running', sessions())
         call(session, 'Session', 'Stop')
         tap.note(f'{n_calls} calls, {n_ends} starts')
+
+    with tap.case('it stays while somebody is subscribed'):
+        configure('[Service]\nidle-timeout-ms=1000\n')
+        forget_finished()
+        connection = Gio.DBusConnection.new_for_address_sync(
+            Gio.dbus_address_get_for_bus_sync(Gio.BusType.SYSTEM, None),
+            Gio.DBusConnectionFlags.AUTHENTICATION_CLIENT | Gio.DBusConnectionFlags.MESSAGE_BUS_CONNECTION, None, None)
+        connection.call_sync(NAME, '/org/sonde/Profiler1', f'{NAME}.Manager', 'Subscribe', None, None,
+                             Gio.DBusCallFlags.NONE, CALL_MS, None)
+        pid = main_pid()
+        time.sleep(3)
+        check(main_pid() == pid != 0, f'{pid}, {main_pid()}')
+        connection.close_sync()
+        wait_until(lambda: main_pid() != pid, 'its end')
 
     with tap.case('no unit has failed'):
         check(run('systemctl', '--failed', '--no-legend') == '', run('systemctl', '--failed', '--full'))

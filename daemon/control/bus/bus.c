@@ -288,6 +288,38 @@ emit (SondeBus *self,
                                interface, name, owned);
 }
 
+/* To those who may see it. */
+static void
+tell_subscribers (SondeBus *self, SondeSession *session, const char *name)
+{
+  g_autofree char *path = g_strdup_printf (SONDE_SESSION_PATH "/%" G_GUINT64_FORMAT,
+                                           sonde_session_facts (session)->id);
+  g_autoptr (GVariant) arguments = g_variant_ref_sink (g_variant_new ("(o)", path));
+
+  for (guint i = 0; i < self->subscribers->len; i++)
+    {
+      const SondeSubscriber *subscriber = g_ptr_array_index (self->subscribers, i);
+
+      if (subscriber->sees_all
+          || subscriber->caller->uid == sonde_session_facts (session)->owner_uid)
+        sonde_bus_connection_emit (self->connection,
+                                   self->is_peer ? NULL : subscriber->caller->name,
+                                   SONDE_MANAGER_PATH, SONDE_MANAGER_INTERFACE, name, arguments);
+    }
+}
+
+static void
+on_started (SondeSession *session, gpointer user_data)
+{
+  tell_subscribers (user_data, session, "SessionNew");
+}
+
+static void
+on_removed (SondeSession *session, gpointer user_data)
+{
+  tell_subscribers (user_data, session, "SessionRemoved");
+}
+
 static void
 on_state_changed (SondeSession *session, gpointer user_data)
 {
@@ -313,7 +345,26 @@ on_caller_left (const char *name, gpointer user_data)
 {
   SondeBus *self = user_data;
 
+  for (guint i = 0; i < self->subscribers->len; i++)
+    {
+      const SondeSubscriber *subscriber = g_ptr_array_index (self->subscribers, i);
+
+      if (g_str_equal (subscriber->caller->name, name))
+        {
+          g_ptr_array_remove_index_fast (self->subscribers, i);
+          break;
+        }
+    }
   sonde_session_manager_stop (self->manager, name, "owner-left");
+}
+
+static void
+subscriber_free (gpointer data)
+{
+  SondeSubscriber *subscriber = data;
+
+  sonde_caller_unref (subscriber->caller);
+  g_free (subscriber);
 }
 
 SondeBus *
@@ -324,8 +375,10 @@ sonde_bus_new (SondeBusConnection *connection,
                SondeFdStore *fd_store,
                const SondeSettings *settings)
 {
-  static const SondeSessionManagerHandler handler
-      = { .state_changed = on_state_changed, .ended = on_ended };
+  static const SondeSessionManagerHandler handler = { .started = on_started,
+                                                      .state_changed = on_state_changed,
+                                                      .ended = on_ended,
+                                                      .removed = on_removed };
   SondeBus *self = g_new0 (SondeBus, 1);
 
   self->connection = connection;
@@ -336,9 +389,16 @@ sonde_bus_new (SondeBusConnection *connection,
   self->callers = sonde_callers_new (connection, is_peer, on_caller_left, self);
   self->authority = is_peer ? sonde_authority_new_peer () : sonde_authority_new_polkit (connection);
   self->refusals = sonde_refusals_new ();
+  self->subscribers = g_ptr_array_new_with_free_func (subscriber_free);
   self->manager = sonde_session_manager_new (launcher, store, fd_store, settings, &handler, self);
   sonde_session_manager_adopt (self->manager, self->callers);
   return self;
+}
+
+gboolean
+sonde_bus_is_busy (const SondeBus *self)
+{
+  return self->subscribers->len > 0 || sonde_session_manager_is_busy (self->manager);
 }
 
 void
@@ -347,6 +407,7 @@ sonde_bus_free (SondeBus *self)
   if (self == NULL)
     return;
   g_clear_pointer (&self->manager, sonde_session_manager_free);
+  g_clear_pointer (&self->subscribers, g_ptr_array_unref);
   g_clear_pointer (&self->authority, sonde_authority_free);
   g_clear_pointer (&self->callers, sonde_callers_free);
   g_clear_pointer (&self->refusals, sonde_refusals_free);

@@ -26,6 +26,8 @@ SondeBus *sonde_bus_new (SondeBusConnection *connection,
                          SondeCaptureStore *store,
                          SondeFdStore *fd_store,
                          const SondeSettings *settings);
+/* Whether sessions run or can be seen, or somebody is told of those that come. */
+gboolean sonde_bus_is_busy (const SondeBus *self);
 /* Kills what is left. */
 void sonde_bus_free (SondeBus *self);
 

@@ -251,6 +251,7 @@ on_answer (GObject *source, GAsyncResult *result, gpointer user_data)
     {
     case SONDE_GATE_LIST:
     case SONDE_GATE_LIST_CAPTURES:
+    case SONDE_GATE_SUBSCRIBE:
       call->sees_all = is_allowed;
       call->run (call);
       break;
@@ -395,7 +396,8 @@ pass_list (SondeCall *call, SondeGate gate)
     call->run (call);
   else if (gate == SONDE_GATE_LIST_CAPTURES && store != NULL)
     sonde_capture_store_ask (store, SONDE_STORE_HAS_OTHERS, uid, NULL, 0, on_others, call);
-  else if (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid))
+  else if (gate == SONDE_GATE_SUBSCRIBE
+           || (gate == SONDE_GATE_LIST && sonde_session_manager_has_others (manager, uid)))
     ask (call, SONDE_ACTION_MANAGE_SESSIONS, describe_other (call, NULL));
   else
     call->run (call);
@@ -414,6 +416,7 @@ sonde_call_pass (SondeCall *call, void (*run) (SondeCall *call))
       break;
     case SONDE_GATE_LIST:
     case SONDE_GATE_LIST_CAPTURES:
+    case SONDE_GATE_SUBSCRIBE:
       pass_list (call, gate);
       break;
     case SONDE_GATE_START:

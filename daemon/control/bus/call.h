@@ -20,11 +20,19 @@ typedef enum
   SONDE_GATE_ANYONE,
   SONDE_GATE_LIST, /* anyone; manage-sessions decides whether other uids' sessions are shown */
   SONDE_GATE_LIST_CAPTURES, /* the same of stored captures */
+  SONDE_GATE_SUBSCRIBE,     /* the same of sessions that are to come */
   SONDE_GATE_START,         /* the action for the options that the first argument becomes */
   SONDE_GATE_USE,           /* a session's own uid; others: the action to start such a session */
   SONDE_GATE_MANAGE,        /* a session's own uid; others: manage-sessions */
   SONDE_GATE_CAPTURE,       /* the same of the stored capture that the first argument names */
 } SondeGate;
+
+/* Who is told of sessions that come and go. */
+typedef struct
+{
+  SondeCaller *caller; /* on the bus */
+  gboolean sees_all;   /* those of other uids, too */
+} SondeSubscriber;
 
 /* What all calls share. */
 typedef struct
@@ -38,6 +46,7 @@ typedef struct
   const SondePeerLauncher *launcher; /* which knows what this machine has */
   SondeSessionManager *manager;
   SondeRefusals *refusals;
+  GPtrArray *subscribers; /* SondeSubscriber */
 } SondeBus;
 
 typedef struct SondeCall SondeCall;
@@ -57,7 +66,7 @@ struct SondeCall
   guint64 session_id;    /* SONDE_GATE_USE and SONDE_GATE_MANAGE */
   gboolean is_of_none;   /* there was no such session when it came */
   SondeSession *session; /* the same; valid until the handler returns */
-  gboolean sees_all;     /* SONDE_GATE_LIST and SONDE_GATE_LIST_CAPTURES */
+  gboolean sees_all;     /* SONDE_GATE_LIST, _LIST_CAPTURES and _SUBSCRIBE */
 };
 
 /* A handler gives its call back with sonde_call_return() or sonde_call_fail(), now or later. */

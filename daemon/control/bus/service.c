@@ -60,6 +60,43 @@ list_sessions (SondeCall *call)
   sonde_call_return (call, g_variant_new ("(a(ousts))", &builder), NULL);
 }
 
+/* Whoever asks again is told once, of what he may see now. */
+static void
+subscribe (SondeCall *call)
+{
+  GPtrArray *subscribers = call->bus->subscribers;
+  SondeSubscriber *own = NULL;
+  guint n_of_uid = 0;
+
+  for (guint i = 0; i < subscribers->len; i++)
+    {
+      SondeSubscriber *subscriber = g_ptr_array_index (subscribers, i);
+
+      n_of_uid += subscriber->caller->uid == call->caller->uid;
+      if (subscriber->caller == call->caller)
+        own = subscriber;
+    }
+  if (own == NULL && n_of_uid >= SONDE_LIMIT_SUBSCRIBERS)
+    {
+      g_autoptr (GError) error
+          = g_error_new (SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                         "Limit subscribers: at most %d connections", SONDE_LIMIT_SUBSCRIBERS);
+
+      sonde_call_fail (call, error);
+      return;
+    }
+  /* Nobody would take out one who has left. */
+  if (own == NULL && !g_cancellable_is_cancelled (call->caller->left))
+    {
+      own = g_new0 (SondeSubscriber, 1);
+      own->caller = sonde_caller_ref (call->caller);
+      g_ptr_array_add (subscribers, own);
+    }
+  if (own != NULL)
+    own->sees_all = call->sees_all;
+  sonde_call_return (call, NULL, NULL);
+}
+
 /* NULL: this service keeps none, and the call has failed. */
 static SondeCaptureStore *
 get_store (SondeCall *call)
@@ -334,6 +371,7 @@ static const struct
   { "unit-groups", SONDE_LIMIT_UNIT_GROUPS, FALSE },
   { "events", SONDE_LIMIT_EVENTS, FALSE },
   { "sinks", SONDE_LIMIT_SINKS, FALSE },
+  { "subscribers", SONDE_LIMIT_SUBSCRIBERS, FALSE },
   { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE },
   { "controls", SONDE_LIMIT_CONTROLS, FALSE },
   { "rings", SONDE_LIMIT_RINGS, FALSE },
@@ -427,6 +465,7 @@ static const SondeMember members[] = {
   { SONDE_MANAGER_INTERFACE, "StartSession", SONDE_GATE_START, .handler = start,
     .is_lasting = TRUE },
   { SONDE_MANAGER_INTERFACE, "ListSessions", SONDE_GATE_LIST, .handler = list_sessions },
+  { SONDE_MANAGER_INTERFACE, "Subscribe", SONDE_GATE_SUBSCRIBE, .handler = subscribe },
   { SONDE_MANAGER_INTERFACE, "ListCaptures", SONDE_GATE_LIST_CAPTURES, .handler = list_captures },
   { SONDE_MANAGER_INTERFACE, "OpenStoredCapture", SONDE_GATE_CAPTURE,
     .handler = open_stored_capture },

@@ -164,6 +164,16 @@ struct SondeSessionManager
   gpointer done_data;
 };
 
+static void
+remove_kept (gpointer data)
+{
+  SondeSession *session = data;
+  SondeSessionManager *self = session->user_data;
+
+  self->handler->removed (session, self->user_data);
+  sonde_session_free (session);
+}
+
 SondeSessionManager *
 sonde_session_manager_new (SondePeerLauncher *launcher,
                            SondeCaptureStore *store,
@@ -187,7 +197,7 @@ sonde_session_manager_new (SondePeerLauncher *launcher,
   self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->starts = sonde_uid_rate_new (SONDE_LIMIT_START_BURST, SONDE_LIMIT_START_INTERVAL_US);
   self->additions = sonde_uid_rate_new (SONDE_LIMIT_ADD_BURST, SONDE_LIMIT_ADD_INTERVAL_US);
-  self->kept = sonde_kept_list_new ((GDestroyNotify) sonde_session_free);
+  self->kept = sonde_kept_list_new (remove_kept);
   self->dead = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_session_free);
   return self;
 }
@@ -514,6 +524,8 @@ on_started (SondeSession *session, int capture_fd, const GError *error, gpointer
                         "Programs that run already are not called, as this service has no beacon: "
                         "only those are recorded that get a control socket",
                         NULL);
+  if (error == NULL)
+    self->handler->started (session, self->user_data);
   start->started (error == NULL ? session->facts->id : 0, capture_fd, error, start->user_data);
 }
 
@@ -545,7 +557,11 @@ on_ended (SondeSession *session, gboolean has_started, gpointer user_data)
       tidy_captures (self, session->facts->owner_uid);
     }
   else
-    g_ptr_array_add (self->dead, session);
+    {
+      if (has_started)
+        self->handler->removed (session, self->user_data);
+      g_ptr_array_add (self->dead, session);
+    }
   schedule_reap (self);
 }
 

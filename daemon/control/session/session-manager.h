@@ -9,10 +9,14 @@ typedef struct SondeSessionManager SondeSessionManager;
 
 typedef struct
 {
+  /* It runs; its owner does not know yet. */
+  void (*started) (SondeSession *session, gpointer user_data);
   void (*state_changed) (SondeSession *session, gpointer user_data);
   /* Its last sign of life. A session of Profile cannot be looked up any more; one of StartSession
    * stays for SONDE_LIMIT_KEPT_MS. */
   void (*ended) (SondeSession *session, gpointer user_data);
+  /* One that had started cannot be looked up any more. */
+  void (*removed) (SondeSession *session, gpointer user_data);
 } SondeSessionManagerHandler;
 
 /* @launcher: (transfer full)
