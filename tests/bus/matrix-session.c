@@ -78,9 +78,13 @@ count_told (GDBusConnection *bus,
             gpointer user_data)
 {
   Told *self = user_data;
+  const char *session;
 
+  g_variant_get (arguments, "(&o)", &session);
+  /* Earlier ones may go, too. */
   for (guint i = 0; i < MATRIX_N_CALLERS; i++)
-    self->n_told[i] += self->cells->users.buses[i] == bus;
+    self->n_told[i]
+        += self->cells->users.buses[i] == bus && g_strcmp0 (session, self->session) == 0;
 }
 
 /* A user may start only so many at once. */
