@@ -201,6 +201,7 @@ def test_arguments(cases):
     cases.expect('sondectl record does', 'start', 'true', status=1)
     cases.expect('No process is called nobody-is', 'start', '--comm', 'nobody-is', status=1)
     cases.expect('No container 0123 runs here', 'record', '--container', '0123', status=125)
+    cases.expect('--java is of a COMMAND', 'record', '--java', '-p', '1', status=125)
     cases.expect('--unit and --container exclude each other', 'top', '--container', '0123', '-u', 'x', status=125)
     cases.expect('see sondectl start --help', 'start', status=1)
     cases.expect('see sondectl record --help', 'record', status=125)
