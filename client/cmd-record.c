@@ -78,7 +78,7 @@ static const struct
   { "interpreters-musl", "only with glibc they can be found, and theirs is musl" },
   { "interpreters-unknown",
     "only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 and 8.4 without threads "
-    "and of Ruby 3.1 are known; sondectl dump says which file it is" },
+    "and of Ruby 3.1 and 3.3 are known; sondectl dump says which file it is" },
   { "interpreters-beyond",
     "there are more of them than a session follows; record fewer, with --unit or -p" },
 };

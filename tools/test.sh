@@ -134,6 +134,15 @@ if has_suite system && [ "$architecture" = amd64 ]; then
   sources=$("$root/tests/lib/get-sources.sh" "$base/sources" lua5.4 libzstd sqlite3 ninja-build) || echo "test: no sources"
 fi
 
+# Interpreters of newer releases.
+releases_dir=
+if has_suite system && [ "$architecture" = amd64 ]; then
+  releases_dir=$base/releases
+  for release in trixie sid; do
+    "$root/tests/lib/get-release.sh" "$release" "$releases_dir/$release" ruby3.3 >/dev/null || echo "test: no Ruby of $release"
+  done
+fi
+
 # A machine that cannot be made is a failure: who asks for it wants it tested.
 machine=
 if has_suite systemd-vm; then
@@ -159,7 +168,7 @@ if "$with_previous" && has_suite systemd-ns; then
 fi
 
 CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges" \
-  -Dsources_dir="$sources" \
+  -Dsources_dir="$sources" -Dreleases_dir="$releases_dir" \
   -Dfresh_dir="$fresh" -Dfresh_releases="$(IFS=, && echo "${releases[*]}")" \
   -Dprevious_build="$previous"
 # It is built in two thirds of the time then, and runs hardly longer.

@@ -22,9 +22,15 @@ static const char *const node_options[]
         "--logfile=+", NULL };
 static const char *const python_options[] = { "-X", "perf", NULL };
 
-static const SondeNamedRuntime node = { "node", node_options, "--perf-", "NODE_OPTIONS", FALSE };
+/* Without it its stacks end in the first of its frames. */
+static const char *const java_options[] = { "-XX:+PreserveFramePointer", NULL };
+static const char *const java_asker[] = { "jcmd", "%p", "Compiler.perfmap", NULL };
+
+static const SondeNamedRuntime node
+    = { "node", node_options, "--perf-", "NODE_OPTIONS", FALSE, NULL };
 static const SondeNamedRuntime python
-    = { "Python", python_options, "perf", "PYTHONPERFSUPPORT", TRUE };
+    = { "Python", python_options, "perf", "PYTHONPERFSUPPORT", TRUE, NULL };
+static const SondeNamedRuntime java = { "Java", java_options, NULL, NULL, FALSE, java_asker };
 
 /* "python3.12", and not "python3.12-config" or a build of another kind. */
 static gboolean
@@ -44,6 +50,8 @@ runtime_of_file (const char *path)
 
   if (g_str_equal (name, "node") || g_str_equal (name, "nodejs"))
     return &node;
+  if (g_str_equal (name, "java"))
+    return &java;
   return is_python_with_trampolines (name) ? &python : NULL;
 }
 
@@ -134,7 +142,7 @@ sonde_named_command_new (char **command, const SondeNamedRuntime **runtime)
       if (*runtime != NULL || real == NULL || !take_step (words, found, real))
         break;
     }
-  if (*runtime != NULL && has_options (*runtime, words))
+  if (*runtime != NULL && (*runtime)->sign != NULL && has_options (*runtime, words))
     *runtime = NULL;
   if (*runtime != NULL)
     for (guint i = 0; (*runtime)->options[i] != NULL; i++)

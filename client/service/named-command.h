@@ -19,9 +19,11 @@ typedef struct
 {
   const char *name;           /* of the program, as messages show it */
   const char *const *options; /* NULL-terminated */
-  const char *sign;           /* in a word of a command that has them */
+  const char *sign;           /* in a word of a command that has them; NULL: twice does no harm */
   const char *variable;       /* of the environment, the same */
   gboolean is_walked;         /* a session that is given BPF shows its functions without */
+  const char *const *asker;   /* it names its code only when it is asked, by this, and gets options
+                                 only if that is wanted, see SondeMapAsker; NULL: by itself */
 } SondeNamedRuntime;
 
 /**

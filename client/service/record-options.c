@@ -176,6 +176,8 @@ static const struct
   { "interpreters", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
     "Functions of interpreted programs: auto or no (auto)", "MODE", ALL, OTHER, "interpreters",
     "s" },
+  { "java", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, NULL,
+    "Have Java, as COMMAND, name the code that it makes", NULL, RECORD, AT (java), NULL, NULL },
   { "output", 'o', 0, G_OPTION_ARG_FILENAME, NULL, "Write to FILE, replacing it (a new one)",
     "FILE", RECORD, AT (output), NULL, NULL },
   { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
@@ -355,6 +357,8 @@ sonde_record_options_check (const SondeRecordOptions *self, const char *command)
                         self->comm != NULL ? "; report --comm chooses them out of -a" : "");
   else if (self->frequency_hz != 0 && self->period != 0)
     sonde_cli_complain ("--frequency and --period exclude each other");
+  else if (self->java && self->command == NULL)
+    sonde_cli_complain ("--java is of a COMMAND");
   else if (is_mode_for_command (self, self->memory, memory_modes))
     sonde_cli_complain ("the mode follows a \"=\": --memory=%s", self->command[0]);
   else if (is_mode_for_command (self, self->trace, trace_modes))

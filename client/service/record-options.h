@@ -39,6 +39,7 @@ typedef struct
   gint64 period;    /* 0: by frequency */
   double seconds;
   gboolean no_symbols;
+  gboolean java;            /* what is made at run time by Java in the command is named */
   char *memory;             /* "all", "sampled"; NULL: off */
   char *trace;              /* "count", "auto", "exact"; NULL: off */
   char *memory_detail;      /* of record; NULL: the service's default */

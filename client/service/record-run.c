@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "client/base/private-beacon.h"
 #include "client/base/text.h"
+#include "client/service/map-asker.h"
 #include "client/service/named-command.h"
 #include "client/service/spawn.h"
 
@@ -31,6 +32,7 @@ struct SondeRecordRun
   char **named;                /* the command, so that it names what it makes; NULL: as it is */
   const SondeNamedRuntime *runtime; /* by what it does */
   gboolean is_named;                /* it runs so */
+  SondeMapAsker *asker;             /* has it write that; NULL: nothing does */
   gboolean has_map;                 /* it writes a file for that, which we made it write */
   int control_fd;                   /* for the command; -1: none */
   gboolean has_begun;               /* the recording: what it is of is in it */
@@ -79,6 +81,7 @@ sonde_record_run_free (SondeRecordRun *self)
   /* A session that is not over yet keeps itself, and its profiler, until it is told. Nobody else
    * is: who frees us may be gone himself. */
   self->handler = NULL;
+  g_clear_pointer (&self->asker, sonde_map_asker_free);
   g_clear_pointer (&self->spawn, sonde_spawn_free);
   if (self->session != NULL)
     g_signal_handlers_disconnect_by_data (self->session, self);
@@ -184,9 +187,19 @@ is_to_be_named (const SondeRecordRun *self)
   const char *interpreters = NULL;
 
   g_variant_lookup (self->request, "interpreters", "&s", &interpreters);
-  return self->named != NULL && self->options->memory == NULL && self->options->trace == NULL
+  return self->named != NULL && (self->runtime->asker == NULL || self->options->java)
+         && self->options->memory == NULL && self->options->trace == NULL
          && g_strcmp0 (interpreters, "no") != 0
          && (!self->runtime->is_walked || (self->is_embedded && !sonde_named_command_has_bpf ()));
+}
+
+static void
+asker_failed (const char *text, gpointer user_data)
+{
+  SondeRecordRun *self = user_data;
+
+  if (self->handler != NULL)
+    self->handler->noticed (text, self->user_data);
 }
 
 static void
@@ -209,7 +222,13 @@ release (SondeRecordRun *self)
 
       self->handler->noticed (text, self->user_data);
       self->has_map = access (path, F_OK) < 0 && errno == ENOENT;
+      if (self->runtime->asker != NULL)
+        self->asker = sonde_map_asker_new (self->runtime->asker, self->pid, asker_failed, self);
     }
+  else if (self->options->java)
+    self->handler->noticed ("Not running Java so that its functions have names: the command is "
+                            "something else, or runs with --memory, --trace or --interpreters=no",
+                            self->user_data);
   sonde_spawn_release (self->spawn, self->control_fd,
                        sonde_client_session_get_rendezvous (self->session), beacon, self->is_named);
 }
@@ -313,6 +332,7 @@ session_finished (SondeClientSession *session,
 {
   SondeRecordRun *self = user_data;
 
+  g_clear_pointer (&self->asker, sonde_map_asker_free);
   self->has_stopped = TRUE;
   if (error != NULL && !g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
     tell_failure (self, "", error);
@@ -372,6 +392,7 @@ command_exited (int wait_status, gpointer user_data)
 {
   SondeRecordRun *self = user_data;
 
+  g_clear_pointer (&self->asker, sonde_map_asker_free);
   if (WIFSIGNALED (wait_status))
     self->command_status = SONDE_EXIT_SIGNAL_BASE + WTERMSIG (wait_status);
   else

@@ -35,7 +35,7 @@ typedef enum
   SONDE_WALK_NONE = 0,   /* the process is no interpreter (any more) */
   SONDE_WALK_PYTHON = 1, /* CPython 3.8 to 3.14 */
   SONDE_WALK_PHP = 2,    /* PHP 8.2 and 8.4, without threads */
-  SONDE_WALK_RUBY = 3,   /* Ruby 3.1 */
+  SONDE_WALK_RUBY = 3,   /* Ruby 3.1 and 3.3 */
   SONDE_N_WALK_KINDS,
 } SondeWalkKind;
 
@@ -67,7 +67,8 @@ typedef struct
   uint32_t is_at_index; /* boolean: it is a number of 4 bytes, else an address */
   uint32_t frame_entry;
   uint32_t entry;          /* SondeWalkEntry */
-  uint32_t is_code_tagged; /* boolean: the three lowest bits are no part of the address */
+  uint32_t is_code_tagged; /* boolean: the three lowest bits are no part of the address; Ruby: the
+                              lowest one is no part of the first line */
   uint32_t code_line;      /* here and below: of a code object */
   uint32_t code_file;
   uint32_t code_name;

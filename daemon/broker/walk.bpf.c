@@ -250,9 +250,11 @@ find_ruby_text (const SondeWalkPlace *place, uint64_t address, uint64_t *from, u
     return 0;
   *length = flags >> EMBEDDED_LENGTH & 31;
   *from = address + place->layout.text_ascii;
-  if ((flags & IS_SPECIAL) != 0
-      && (try_pointer (address + place->layout.text_length, length)
-          || try_pointer (address + place->layout.text_other, from)))
+  /* Up to 3.1 one that has its bytes in itself has them where others have the length. */
+  if (((flags & IS_SPECIAL) != 0 || place->layout.text_ascii != place->layout.text_length)
+      && try_pointer (address + place->layout.text_length, length))
+    return -1;
+  if ((flags & IS_SPECIAL) != 0 && try_pointer (address + place->layout.text_other, from))
     return -1;
   return SONDE_WALK_UTF8;
 }
@@ -432,8 +434,8 @@ describe_ruby (struct scratch *scratch, uint64_t address)
   uint64_t body = fetch_pointer (scratch, address + layout->code_body);
   uint64_t file = fetch_pointer (scratch, body + layout->code_file);
 
-  /* A number, with a bit behind it that says so. */
-  code->first_line = fetch_pointer (scratch, body + layout->code_line) >> 1;
+  code->first_line
+      = fetch_pointer (scratch, body + layout->code_line) >> (layout->is_code_tagged ? 1 : 0);
   code->first_instruction = fetch_pointer (scratch, body + layout->code_instructions);
   tell_text (scratch, 0, &code->scope, code->scope_bytes);
   tell_text (scratch, fetch_pointer (scratch, body + layout->code_name), &code->name,

@@ -50,7 +50,7 @@ LOSSES = {
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',
     'interpreters-closed': "this session is not given the BPF program that reads them; with root's rights or through the service",
     'interpreters-musl': 'only with glibc they can be found, and theirs is musl.',
-    'interpreters-unknown': 'only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 and 8.4 without threads and of Ruby 3.1 are known; sondectl dump says which file it is.',
+    'interpreters-unknown': 'only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 and 8.4 without threads and of Ruby 3.1 and 3.3 are known; sondectl dump says which file it is.',
     'interpreters-beyond': 'there are more of them than a session follows; record fewer, with --unit or -p.',
 }
 
@@ -201,6 +201,7 @@ def test_arguments(cases):
     cases.expect('sondectl record does', 'start', 'true', status=1)
     cases.expect('No process is called nobody-is', 'start', '--comm', 'nobody-is', status=1)
     cases.expect('No container 0123 runs here', 'record', '--container', '0123', status=125)
+    cases.expect('--java is of a COMMAND', 'record', '--java', '-p', '1', status=125)
     cases.expect('--unit, --cgroup and --container exclude each other', 'top', '--container', '0123', '-u', 'x', status=125)
     cases.expect('see sondectl start --help', 'start', status=1)
     cases.expect('see sondectl record --help', 'record', status=125)

@@ -83,6 +83,12 @@ def ruby(api=(3, 1, 0), pair=0x4008, index=1):
                (b'.rela.dyn', 4, struct.pack('<QQQ', 0x4000, index << 32 | 16, 0) + struct.pack('<QQQ', pair, index << 32 | 17, 0)))
 
 
+def newer_ruby(pair=0x4008):
+    uses = b'\x66\x48\x8d\x3d' + struct.pack('<i', pair - FUNCTION - 8) + bytes(28)
+    return elf({b'rb_iseq_eval': (0x7000, 500), b'rb_errinfo': (FUNCTION, 36), b'ruby_api_version': (0x100, 12)},
+               {0x100: struct.pack('<3I', 3, 3, 0), FUNCTION: uses}, (b'.rela.dyn', 4, struct.pack('<QQQ', 0x4008, 16, 0)))
+
+
 def ruby_lines(entries=2, index=struct.pack('<6Q', *(0x81 << 7 * i for i in range(6))) + b'\1' * 80, size=None):
     return (struct.pack('<II', len(index) if size is None else size, entries) + index
             + b''.join(struct.pack('<iii', 10 + i, i, 0) for i in range(entries)))
@@ -149,7 +155,9 @@ SEEDS = {
     'php-of-another-size': php(size=1808),
     'php-cut': php()[:-70],
     'ruby': ruby(),
-    'ruby-unknown': ruby((3, 3, 0)),
+    'ruby-unknown': ruby((3, 4, 0)),
+    'ruby-newer': newer_ruby(),
+    'ruby-newer-no-pair': newer_ruby(0x4010),
     'ruby-no-pair': ruby(pair=0x4010),
     'ruby-no-variable': ruby(index=2),
     'ruby-cut': ruby()[:-70],

@@ -9,10 +9,11 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 # files: whose functions are judged; natives: what of the interpreter's own is, too; evaluator: its function that every
 # stack has; thread_root: where those of other threads begin; function_line: where one begins, at its indentation
-Tree = collections.namedtuple('Tree', 'language programs program files callers natives evaluator roots thread_root optional function_line')
+# release: of Debian, whose program it is; None: this machine's
+Tree = collections.namedtuple('Tree', 'language release programs program files callers natives evaluator roots thread_root optional function_line')
 
 PHP = Tree(
-    language='php', programs=('php8.2', 'php8.4'), program=os.path.join(FOLDER, 'call-tree.php'),
+    language='php', release=None, programs=('php8.2', 'php8.4'), program=os.path.join(FOLDER, 'call-tree.php'),
     # What is built in has none, and what was made of a text one of its own.
     files=re.compile(r"call-tree\.php(\(\d+\) : eval\(\)'d code)?|"),
     callers={
@@ -39,7 +40,7 @@ PHP = Tree(
     function_line=re.compile(r'^(?P<indent> *)(?:public |private |static )*function (?P<name>\w+)'))
 
 RUBY = Tree(
-    language='ruby', programs=('ruby3.1',), program=os.path.join(FOLDER, 'call-tree.rb'),
+    language='ruby', release=None, programs=('ruby3.1',), program=os.path.join(FOLDER, 'call-tree.rb'),
     files=re.compile(r'call-tree\.rb|generated\.rb'),
     callers={
         'main': ['<main>'], 'turn': ['main'], 'compress': ['block in main'],
@@ -63,6 +64,9 @@ RUBY = Tree(
     },
     natives=('rb_ary_each',), evaluator='rb_vm_exec', roots=('<main>',), thread_root='block in main', optional=('initialize', 'main'),
     function_line=re.compile(r'^(?P<indent> *)def (?:self\.)?(?P<name>[\w?]+)'))
+
+# rb_vm_exec is exported no more.
+RUBIES = tuple(RUBY._replace(release=release, programs=('ruby3.3',), evaluator='ruby_run_node') for release in ('trixie', 'sid'))
 
 
 class Judge:

@@ -6,9 +6,10 @@ import contextlib
 import glob
 import os
 import re
+import shutil
 import subprocess
 
-from capture import Capture
+from capture import MARKERS, Capture
 from system import System, check, wait_until
 
 NAMES = ['made_first', 'made_second', 'made_third']
@@ -187,8 +188,69 @@ def test_grows(system):
     wait_until(lambda: 'made_and_told' in leaf_names(capture), 'the name from before')
 
 
+JAVA = """
+public class Spin {
+  static long outer(int n, long x) { return n == 0 ? inner(x) : outer(n - 1, x) + 1; }
+  static long inner(long x) { for (int i = 0; i < 2000; i++) x = x * 31 + i % 7; return x; }
+  public static void main(String[] a) {
+    long end = System.nanoTime() + 4000000000L, sum = 0;
+    while (System.nanoTime() < end) sum += outer(20, sum);
+    System.out.println(sum);
+  }
+}
+"""
+
+
+def test_java(system):
+    with open(system.path('Spin.java'), 'w', encoding='utf-8') as file:
+        file.write(JAVA)
+    system.run('javac', '-d', system.folder, system.path('Spin.java'))
+    capture, _ = system.record('java.syscap', '--java', '--', 'java', '-cp', system.folder, 'Spin')
+    found = [name for name in leaf_names(capture) if name != '[kernel]']
+    n_named = sum('Spin.' in (name or '') for name in found)
+    n_whole = sum(not any(name in MARKERS for name in capture.stack(sample)) for sample in capture.samples)
+    system.note(f'{len(found)} samples, {n_named} named; {n_whole} of {len(capture.samples)} stacks whole')
+    check(n_named >= 0.8 * len(found), f'{n_named} of {len(found)}')
+    check(n_whole >= 0.95 * len(capture.samples), f'{n_whole} of {len(capture.samples)} stacks are whole')
+    pids = {sample.pid for sample in capture.samples}
+    check(not any(os.path.exists(f'/tmp/perf-{pid}.map') for pid in pids), 'its file stays')
+
+
+def record_script(system, jcmd, *arguments):
+    """What record says of a "java" that is a script, beside such a "jcmd"."""
+    folder = system.path('bin')
+    os.makedirs(folder, exist_ok=True)
+    for name, text in (('java', 'sleep 2'), ('other', 'sleep 0.1'), ('jcmd', jcmd)):
+        place = os.path.join(folder, name)
+        with open(place, 'w', encoding='utf-8') as file:
+            file.write(f'#!/bin/sh\n{text}\n')
+        os.chmod(place, 0o755)
+    recording = system.start_recording('script.syscap', *arguments, prefix=('env', f'PATH={folder}:{os.environ["PATH"]}'))
+    _, errors = recording.communicate()
+    check(recording.returncode == 0, errors)
+    return errors
+
+
+def test_asked(system):
+    asked = system.path('asked')
+    said = record_script(system, f'echo "$@" >>{asked}', '--java', '--', 'java', 'Main')
+    check('Running Java with -XX:+PreserveFramePointer' in said, said)
+    with open(asked, encoding='utf-8') as file:
+        check(re.fullmatch(r'\d+ Compiler\.perfmap\n', file.read()), 'it was not asked once')
+    os.unlink(asked)
+    said = record_script(system, f'echo "$@" >>{asked}', '--', 'java', 'Main')
+    check('Running Java' not in said and not os.path.exists(asked), 'it was asked though nobody wanted it')
+
+
+def test_not_asked(system):
+    said = record_script(system, 'echo "Unknown diagnostic command"; exit 1', '--java', '--', 'java', 'Main')
+    check('jcmd fails (Unknown diagnostic command). A JDK of version 17 or later has jcmd' in said, said)
+    said = record_script(system, 'exit 1', '--java', '--', 'other')
+    check('Not running Java so that its functions have names' in said, said)
+
+
 def main():
-    system = System(11)
+    system = System(14)
     for what, test in (('a map file names code while it runs, and what is there after it', test_record),
                        ('so does a jitdump', test_dump),
                        ('a program that runs already has names', test_attach),
@@ -196,10 +258,16 @@ def main():
                        ('what is said late is named in the end', test_late),
                        ('all readers have the names', test_readers),
                        ('the live view has the names', test_top),
+                       ('Java names what it makes when it is asked', test_java),
+                       ('it is asked if that is wanted alone', test_asked),
+                       ('why it cannot be asked is said', test_not_asked),
                        ("stacks go through CPython's trampolines", test_trampolines),
                        ('a place that somebody prepared is not read', test_refused),
                        ('nor is a place that may wait for others', test_other_place),
                        ('a file that grows for ever is left', test_grows)):
+        if test is test_java and not (shutil.which('javac') and shutil.which('jcmd')):
+            system.skip(what, 'no JDK here')
+            continue
         with system.case(what):
             test(system)
     system.finish()

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stacks of programs in other languages than Python show their functions: test-runtimes.py BUILD HAS-PROGRAM
+"""Stacks of programs in other languages than Python show their functions: test-runtimes.py BUILD HAS-PROGRAM [RELEASES]
+
+RELEASES has the folders of tests/lib/get-release.sh.
 
 With SONDE_TEST_LONG=1 some 100,000 samples of each are judged."""
 
@@ -22,12 +24,12 @@ MIN_SAMPLES = 1500  # on a machine that others use, too
 RIGHT = 0.995       # of the complete stacks
 NAMED = 0.99        # of samples that run interpreted code: not before the worker has met it
 
-TREES = (runtime_trees.PHP, runtime_trees.RUBY)
+TREES = (runtime_trees.PHP, runtime_trees.RUBY, *runtime_trees.RUBIES)
 # In one process after the fork each; and another interpreter after that.
 FORKS = {
     'php': '$work = fn($n) => array_sum(array_map(fn($i) => $i * $i, range(1, $n)));'
-           'function in_parent($work) { for ($i = 0; $i < 40; $i++) $work(20000); }'
-           'function in_child($work) { for ($i = 0; $i < 40; $i++) $work(20000); }'
+           'function in_parent($work) { for ($i = 0; $i < 400; $i++) $work(20000); }'
+           'function in_child($work) { for ($i = 0; $i < 400; $i++) $work(20000); }'
            'if (pcntl_fork() == 0) { in_child($work); exit; } in_parent($work); pcntl_wait($status);',
     'ruby': 'def in_parent(n) = (1..n).map { |i| i * i }.sum\ndef in_child(n) = (1..n).map { |i| i * i }.sum\n'
             'child = fork { 40.times { in_child(20000) } }\n40.times { in_parent(20000) }\nProcess.wait(child)',
@@ -41,8 +43,22 @@ EXECS = {
 RUN = {'php': '-r', 'ruby': '-e'}
 
 
-def find_program(tree):
-    return os.environ.get(f'SONDE_TEST_{tree.language.upper()}') or next(filter(None, map(shutil.which, tree.programs)), None)
+def find_command(tree):
+    """What runs its program, as words; None: it is not here."""
+    if not tree.release:
+        program = os.environ.get(f'SONDE_TEST_{tree.language.upper()}') or next(filter(None, map(shutil.which, tree.programs)), None)
+        return [program] if program else None
+    root = os.path.join(sys.argv[3], tree.release) if len(sys.argv) > 3 and sys.argv[3] else ''
+    is_there = os.path.exists(os.path.join(root, '.complete')) and os.geteuid() == 0
+    return ['chroot', root, *tree.programs] if is_there else None
+
+
+def place_program(tree, command):
+    """Where what it runs has the tree's program."""
+    if not tree.release:
+        return tree.program
+    shutil.copy(tree.program, os.path.join(command[1], 'tmp'))
+    return f'/tmp/{os.path.basename(tree.program)}'
 
 
 def is_bare(stack, tree):
@@ -50,9 +66,9 @@ def is_bare(stack, tree):
     return tree.evaluator in stack and not any((function or '').endswith(f'[{tree.language}]') for function in stack)
 
 
-def check_stacks(system, tree, program):
+def check_stacks(system, tree, command):
     judge = runtime_trees.Judge(tree)
-    capture, _ = system.record(f'{tree.language}.syscap', '-F', str(FREQUENCY), '--', program, tree.program, str(SECONDS))
+    capture, _ = system.record(f'{tree.language}.syscap', '-F', str(FREQUENCY), '--', *command, place_program(tree, command), str(SECONDS))
     sums, wrong, seen = collections.Counter(), collections.Counter(), set()
     for sample in capture.samples:
         stack = capture.stack(sample)
@@ -92,8 +108,8 @@ def check_stacks(system, tree, program):
     check(not missing, f'not seen: {missing}')
 
 
-def check_fork(system, tree, program):
-    capture, _ = system.record('fork.syscap', '--', program, RUN[tree.language], FORKS[tree.language])
+def check_fork(system, tree, command):
+    capture, _ = system.record('fork.syscap', '--', *command, RUN[tree.language], FORKS[tree.language])
     found = collections.defaultdict(collections.Counter)
     for sample in capture.samples:
         for name in filter(None, capture.stack(sample)):
@@ -104,17 +120,17 @@ def check_fork(system, tree, program):
     check(set(found['in_parent']) != set(found['in_child']), 'they are in different ones')
 
 
-def check_exec(system, tree, program):
+def check_exec(system, tree, command):
     """The same process runs another kind of interpreter."""
-    capture, _ = system.record('exec.syscap', '--', program, RUN[tree.language], EXECS[tree.language])
+    capture, _ = system.record('exec.syscap', '--', *command, RUN[tree.language], EXECS[tree.language])
     order = [name.split(' ')[0] for sample in capture.samples for name in filter(None, capture.stack(sample))
              if name.split(' ')[0].rpartition('#')[2] in ('before', 'after')]
     check(order.count('before') > 10 and order.count('after') > 10, f'{collections.Counter(order)}: one of them is not shown')
     check(order == sorted(order, reverse=True), 'what ran before comes first')
 
 
-def check_off(system, tree, program):
-    capture, _ = system.record('off.syscap', '--interpreters', 'no', '--', program, tree.program, '1')
+def check_off(system, tree, command):
+    capture, _ = system.record('off.syscap', '--interpreters', 'no', '--', *command, place_program(tree, command), '1')
     check(any(is_bare(capture.stack(sample), tree) for sample in capture.samples), 'the interpreter is not shown')
     check(not any(f'[{tree.language}]' in name for name in capture.jit_names.values()), 'its program is shown')
 
@@ -124,16 +140,17 @@ def main():
              ('the option interpreters leaves out those of {}', check_off),
              ('a process of {} that was forked has its own', check_fork),
              ('one of {} that executes Python shows that', check_exec))
-    system = System(len(TREES) * len(cases))
-    for tree in TREES:
-        program = find_program(tree)
-        for name, run in cases:
-            name = name.format(tree.language)
-            if sys.argv[2] != 'true' or not program:
-                system.skip(name, 'built without the BPF program' if program else f'no {tree.programs[0]} here')
-                continue
-            with system.case(name):
-                system.measure(run, tree, program)
+    # There is no Python beside it.
+    planned = [(tree, name, run) for tree in TREES for name, run in cases if not (tree.release and run is check_exec)]
+    system = System(len(planned))
+    for tree, name, run in planned:
+        command = find_command(tree)
+        name = name.format(f'{tree.language} of {tree.release}' if tree.release else tree.language)
+        if sys.argv[2] != 'true' or not command:
+            system.skip(name, 'built without the BPF program' if command else f'no {tree.programs[0]} here')
+            continue
+        with system.case(name):
+            system.measure(run, tree, command)
     system.finish()
 
 

@@ -27,6 +27,7 @@ set_up (Fixture *fixture, gconstpointer data)
   g_assert_nonnull (fixture->folder);
   write_program (fixture, "node", "\177ELF");
   write_program (fixture, "python3.12", "\177ELF");
+  write_program (fixture, "java", "\177ELF");
 }
 
 static void
@@ -118,6 +119,9 @@ puts_options_before_all_others (Fixture *fixture, gconstpointer data)
   expect (fixture, "/node", "/node " NODE);
   expect (fixture, "/node --inspect app.js 1", "/node " NODE " --inspect app.js 1");
   expect (fixture, "/python3.12 -u prog.py", "/python3.12 -X perf -u prog.py");
+  expect (fixture, "/java -jar app.jar", "/java -XX:+PreserveFramePointer -jar app.jar");
+  expect (fixture, "/java -XX:+PreserveFramePointer Main",
+          "/java -XX:+PreserveFramePointer -XX:+PreserveFramePointer Main");
 }
 
 static void

@@ -1148,6 +1148,7 @@ ruby_init (FakeRuby *self)
                            .frame_code = offsetof (RubyControl, code),
                            .frame_entry = offsetof (RubyControl, environment),
                            .entry = SONDE_WALK_ENTRY_FLAG,
+                           .is_code_tagged = 1,
                            .code_body = offsetof (RubyCode, body),
                            .code_size = offsetof (RubyBody, size),
                            .code_instructions = offsetof (RubyBody, instructions),
@@ -1247,6 +1248,38 @@ tells_again_of_code_of_ruby_whose_file_is_another (void)
   g_assert_cmpuint (codes[2].code, ==, (guintptr) &fake.codes[1]);
   g_assert_cmpuint (codes[2].file.size_bytes, ==, 5);
   g_assert_cmpint (memcmp (codes[2].file_bytes, "/b.rb", 5), ==, 0);
+  sampled_clear (&sampled);
+}
+
+/* Strings of 3.3 have their length always, and in front of what they have in themselves. */
+static void
+make_newer (FakeRuby *fake)
+{
+  fake->names[0] = (RubyObject){ .flags = 5 | 31 << 14, .elsewhere.length = 9 };
+  memcpy (fake->names[0].here + 8, "block in ", 9);
+  for (guint i = 0; i < 2; i++)
+    fake->bodies[i].line = G_GUINT64_CONSTANT (7) << 32 | (39 + i);
+  fake->place.layout.is_code_tagged = 0;
+  fake->place.layout.text_ascii = fake->place.layout.text_other;
+}
+
+static void
+reads_texts_and_lines_of_newer_ruby (void)
+{
+  FakeRuby fake;
+  Sampled sampled;
+  const SondeWalkCode *codes;
+
+  if (!walk_ruby (make_newer, &fake, &sampled))
+    return;
+  g_assert_cmpuint (sampled.codes->len, ==, 2);
+  codes = (const void *) sampled.codes->data;
+  g_assert_cmpuint (codes[0].first_line, ==, 39);
+  g_assert_cmpuint (codes[0].name.size_bytes, ==, 9);
+  g_assert_cmpint (memcmp (codes[0].name_bytes, "block in ", 9), ==, 0);
+  g_assert_cmpuint (codes[0].file.size_bytes, ==, 19);
+  g_assert_cmpint (memcmp (codes[0].file_bytes, "/srv/longer/than/24", 19), ==, 0);
+  g_assert_cmpuint (codes[1].first_line, ==, 40);
   sampled_clear (&sampled);
 }
 
@@ -1440,6 +1473,8 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/ends-where-the-list-of-ruby-does-not",
                    ends_where_the_list_of_ruby_does_not);
   g_test_add_func ("/walk-program/walks-what-runs-in-ruby", walks_what_runs_in_ruby);
+  g_test_add_func ("/walk-program/reads-texts-and-lines-of-newer-ruby",
+                   reads_texts_and_lines_of_newer_ruby);
   g_test_add_func ("/walk-program/tells-again-of-code-without-a-name-whose-file-is-another",
                    tells_again_of_code_without_a_name_whose_file_is_another);
   g_test_add_func ("/walk-program/has-room-for-frames-that-others-lie-between",

@@ -8,20 +8,44 @@
 #include "daemon/capture/interpreter/exported-symbols.h"
 
 #define STATE_NAME          "ruby_current_ec"
+#define MAX_USER_BYTES      64 /* of a function that reads the state; so much of it is looked at */
 #define MAX_CALLER_BYTES    (16u << 10)
+#define MAX_CALLED          64 /* functions of a caller that are looked at in turn */
 #define MIN_EVALUATOR_BYTES (8u << 10)
 #define CALL                0xe8 /* and four bytes: how far from the instruction behind it */
+#define JUMP                0xe9 /* the same: a call that is the last thing to do */
 #define CALL_BYTES          5
 
-/* Source: vm_core.h, iseq.h and iseq.c of 3.1.2 */
+/* `data16 lea pair(%rip), %rdi`, with which each use of a thread's variable begins */
+static const uint8_t use_of_pair[] = { 0x66, 0x48, 0x8d, 0x3d };
+
+enum
+{
+  VM_EXEC,
+  ISEQ_EVAL,
+  ERRINFO,
+  API_VERSION,
+  N_RUBY_SYMBOLS,
+};
+
+static const char *const ruby_symbols[N_RUBY_SYMBOLS] = {
+  [VM_EXEC] = "rb_vm_exec",
+  [ISEQ_EVAL] = "rb_iseq_eval",
+  [ERRINFO] = "rb_errinfo",
+  [API_VERSION] = "ruby_api_version",
+};
+
+/* Source: vm_core.h, iseq.h, iseq.c and include/ruby/internal/core/rstring.h of 3.1.2, 3.3.8 */
 static const struct
 {
   uint32_t api[2];
   unsigned version;
+  unsigned caller; /* of the evaluating function, directly or by one between; among ruby_symbols */
   SondeWalkLayout layout;
 } versions[] = {
   { { 3, 1 },
     301,
+    VM_EXEC,
     { .state_chunk = 0,
       .state_chunk_size = 8,
       .state_frame = 16,
@@ -30,6 +54,7 @@ static const struct
       .frame_code = 16,
       .frame_entry = 32,
       .entry = SONDE_WALK_ENTRY_FLAG,
+      .is_code_tagged = 1,
       .code_body = 16,
       .code_size = 4,
       .code_instructions = 8,
@@ -43,21 +68,33 @@ static const struct
       .text_length = 16,
       .text_ascii = 16,
       .text_other = 24 } },
+  { { 3, 3 },
+    303,
+    ISEQ_EVAL,
+    { .state_chunk = 0,
+      .state_chunk_size = 8,
+      .state_frame = 16,
+      .frame_size = 56,
+      .frame_at = 0,
+      .frame_code = 16,
+      .frame_entry = 32,
+      .entry = SONDE_WALK_ENTRY_FLAG,
+      .code_body = 16,
+      .code_size = 4,
+      .code_instructions = 8,
+      .code_file = 64,
+      .code_name = 80,
+      .code_line = 88,
+      .code_lines = 112,
+      .code_n_lines = 128,
+      .code_index = 136,
+      .text_state = 0,
+      .text_length = 16,
+      .text_ascii = 24,
+      .text_other = 24 } },
 };
 
 #define N_VERSIONS (sizeof versions / sizeof versions[0])
-
-enum
-{
-  EVALUATOR_CALLER,
-  API_VERSION,
-  N_RUBY_SYMBOLS,
-};
-
-static const char *const ruby_symbols[N_RUBY_SYMBOLS] = {
-  [EVALUATOR_CALLER] = "rb_vm_exec",
-  [API_VERSION] = "ruby_api_version",
-};
 
 /* "ruby3.1", "libruby-3.1.so.3.1.2" */
 bool
@@ -120,27 +157,67 @@ has_relocation (const Elf64_Rela *all, size_t n, size_t symbol, uint32_t type, u
   return false;
 }
 
+/* Where the relocations say that the exported variable is. 0: they do not */
+static uint64_t
+find_exported_pair (const Elf64_Rela *relocations, size_t n, size_t symbol)
+{
+  uint64_t module;
+  uint64_t offset;
+
+  return has_relocation (relocations, n, symbol, R_X86_64_DTPMOD64, &module)
+                 && has_relocation (relocations, n, symbol, R_X86_64_DTPOFF64, &offset)
+                 && offset == module + sizeof (uint64_t)
+             ? module
+             : 0;
+}
+
+/* The pair that a function uses which reads the state and no other variable of a thread, if it is
+ * of one that is not exported: the number of the module alone is relocated. 0: there is none */
+static uint64_t
+find_used_pair (const SondeElfFile *file,
+                const Elf64_Sym *user,
+                const Elf64_Rela *relocations,
+                size_t n)
+{
+  uint8_t code[MAX_USER_BYTES];
+  size_t size_bytes = user->st_size < sizeof code ? user->st_size : sizeof code;
+  int32_t distance;
+  uint64_t pair = 0;
+
+  if (sonde_exported_read (file, user->st_value, code, size_bytes) < 0)
+    return 0;
+  for (size_t i = 0; i + sizeof use_of_pair + sizeof distance <= size_bytes && pair == 0; i++)
+    if (memcmp (code + i, use_of_pair, sizeof use_of_pair) == 0)
+      {
+        size_t end = i + sizeof use_of_pair + sizeof distance;
+
+        memcpy (&distance, code + end - sizeof distance, sizeof distance);
+        pair = user->st_value + end + (uint64_t) (int64_t) distance;
+      }
+  for (size_t i = 0; i < n; i++)
+    if (relocations[i].r_offset == pair
+        && relocations[i].r_info == ELF64_R_INFO (0, R_X86_64_DTPMOD64))
+      return pair;
+  return 0;
+}
+
 /* The pair of words: the number of the module, and the offset in its part. 0: there is none */
 static uint64_t
-find_pair (const SondeElfFile *file)
+find_pair (const SondeElfFile *file, const Elf64_Sym *user)
 {
   size_t symbol = find_variable (file);
   void *relocations = NULL;
   size_t size_bytes = 0;
   size_t n;
-  uint64_t module = 0;
-  uint64_t offset = 0;
+  uint64_t pair;
 
-  if (symbol == 0
-      || sonde_exported_read_section (file, ".rela.dyn", SHT_RELA, &relocations, &size_bytes) < 0)
+  if (sonde_exported_read_section (file, ".rela.dyn", SHT_RELA, &relocations, &size_bytes) < 0)
     return 0;
   n = size_bytes / sizeof (Elf64_Rela);
-  if (!has_relocation (relocations, n, symbol, R_X86_64_DTPMOD64, &module)
-      || !has_relocation (relocations, n, symbol, R_X86_64_DTPOFF64, &offset)
-      || offset != module + sizeof (uint64_t))
-    module = 0;
+  pair = symbol != 0 ? find_exported_pair (relocations, n, symbol)
+                     : find_used_pair (file, user, relocations, n);
   free (relocations);
-  return module;
+  return pair;
 }
 
 int
@@ -150,7 +227,7 @@ sonde_ruby_find (const SondeElfFile *file,
                  const char **why)
 {
   Elf64_Sym symbols[N_RUBY_SYMBOLS];
-  const Elf64_Sym *caller = &symbols[EVALUATOR_CALLER];
+  const Elf64_Sym *caller;
   size_t row;
   uint64_t pair;
   int result = sonde_exported_find (file, ruby_symbols, N_RUBY_SYMBOLS, symbols);
@@ -161,12 +238,13 @@ sonde_ruby_find (const SondeElfFile *file,
   /* The program is linked with the library, and has none of them. */
   if (symbols[API_VERSION].st_value == 0)
     return -ENOENT;
-  *why = "its version is not 3.1";
+  *why = "its version is neither 3.1 nor 3.3";
   row = find_version (file, &symbols[API_VERSION]);
   if (row == N_VERSIONS)
     return -ENOTSUP;
   *why = "it does not say where states of threads are";
-  pair = find_pair (file);
+  caller = &symbols[versions[row].caller];
+  pair = find_pair (file, &symbols[ERRINFO]);
   if (pair == 0 || caller->st_size == 0)
     return -ENOTSUP;
   *runtime
@@ -181,31 +259,80 @@ sonde_ruby_find (const SondeElfFile *file,
   return 0;
 }
 
-/* Of code at @vaddr the largest function that it calls. @range: (inout): what is larger than that
- */
-static void
-find_largest (const SondeUnwindModule *module,
-              const uint8_t *code,
-              size_t size_bytes,
-              uint64_t vaddr,
-              uint64_t range[2])
+/* Code of a function that calls others. */
+typedef struct
 {
-  for (size_t i = 0; i + CALL_BYTES <= size_bytes; i++)
+  uint8_t *code;
+  uint64_t vaddr;
+  size_t size_bytes;
+} Caller;
+
+static bool
+caller_read (Caller *self, const SondeElfFile *file, const uint64_t range[2])
+{
+  uint64_t size_bytes = range[1] - range[0];
+
+  if (size_bytes > MAX_CALLER_BYTES)
+    return false;
+  *self = (Caller){ malloc (size_bytes), range[0], size_bytes };
+  if (self->code != NULL && sonde_exported_read (file, range[0], self->code, size_bytes) == 0)
+    return true;
+  free (self->code);
+  return false;
+}
+
+/* The function that is called next. @at: (inout): where to look on. Returns: whether there is one
+ */
+static bool
+caller_next (const Caller *self, const SondeUnwindModule *module, size_t *at, uint64_t called[2])
+{
+  while (*at + CALL_BYTES <= self->size_bytes)
     {
+      size_t i = (*at)++;
       int32_t distance;
       uint64_t target;
-      uint64_t begin;
-      uint64_t end;
 
-      if (code[i] != CALL)
+      if (self->code[i] != CALL && self->code[i] != JUMP)
         continue;
-      memcpy (&distance, code + i + 1, sizeof distance);
-      target = vaddr + i + CALL_BYTES + (uint64_t) (int64_t) distance;
-      if (!sonde_module_find_function (module, target, &begin, &end) || begin != target
-          || end - begin <= range[1] - range[0])
+      memcpy (&distance, self->code + i + 1, sizeof distance);
+      target = self->vaddr + i + CALL_BYTES + (uint64_t) (int64_t) distance;
+      if (sonde_module_find_function (module, target, &called[0], &called[1])
+          && called[0] == target)
+        return true;
+    }
+  return false;
+}
+
+/* @largest: (inout): what is larger than that */
+static void
+find_largest (const Caller *caller, const SondeUnwindModule *module, uint64_t largest[2])
+{
+  uint64_t called[2];
+
+  for (size_t at = 0; caller_next (caller, module, &at, called);)
+    if (called[1] - called[0] > largest[1] - largest[0])
+      memcpy (largest, called, sizeof called);
+}
+
+/* The same of what is called by those that it calls. */
+static void
+find_largest_beyond (const Caller *caller,
+                     const SondeElfFile *file,
+                     const SondeUnwindModule *module,
+                     uint64_t largest[2])
+{
+  uint64_t called[2];
+  unsigned n_called = 0;
+
+  for (size_t at = 0; n_called < MAX_CALLED && caller_next (caller, module, &at, called);
+       n_called++)
+    {
+      Caller between;
+
+      if (!caller_read (&between, file, called))
         continue;
-      range[0] = begin;
-      range[1] = end;
+      find_largest (&between, module, largest);
+      free (between.code);
     }
 }
 
@@ -216,18 +343,17 @@ sonde_ruby_find_evaluator (int fd,
                            const char **why)
 {
   SondeElfFile file = { 0 };
-  uint64_t vaddr = runtime->evaluators[0][0];
-  uint64_t size_bytes = runtime->evaluators[0][1] - vaddr;
+  Caller caller;
   uint64_t range[2] = { 0, MIN_EVALUATOR_BYTES };
-  uint8_t *code = size_bytes <= MAX_CALLER_BYTES ? malloc (size_bytes) : NULL;
-  int result = code != NULL ? sonde_elf_file_load (&file, fd) : -ENOTSUP;
 
-  if (result == 0)
-    result = sonde_exported_read (&file, vaddr, code, size_bytes);
-  if (result == 0)
-    find_largest (module, code, size_bytes, vaddr, range);
+  if (sonde_elf_file_load (&file, fd) == 0 && caller_read (&caller, &file, runtime->evaluators[0]))
+    {
+      find_largest (&caller, module, range);
+      if (range[0] == 0)
+        find_largest_beyond (&caller, &file, module, range);
+      free (caller.code);
+    }
   sonde_elf_file_clear (&file);
-  free (code);
   *why = "its evaluating function was not to be found";
   if (range[0] == 0)
     return -ENOTSUP;
