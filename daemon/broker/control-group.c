@@ -65,7 +65,8 @@ open_group (int root_fd, const char *path)
     return result;
   if (fstat (root_fd, &root) < 0 || fstat (fd, &st) < 0)
     return -errno;
-  return st.st_dev == root.st_dev ? sonde_steal_fd (&fd) : -EXDEV;
+  /* "/a/.." would be the whole machine, for which another right is asked. */
+  return st.st_dev == root.st_dev && st.st_ino != root.st_ino ? sonde_steal_fd (&fd) : -EXDEV;
 }
 
 SondeControlGroup *

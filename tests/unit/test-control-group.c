@@ -76,6 +76,8 @@ test_outside (void)
       return;
     }
   assert_refused ("/..", SONDE_ERROR_FAILED);
+  assert_refused ("/.", SONDE_ERROR_FAILED);
+  assert_refused ("//.", SONDE_ERROR_FAILED);
   assert_refused ("/../../proc", SONDE_ERROR_FAILED);
   assert_refused ("//proc", SONDE_ERROR_FAILED);
   assert_refused ("/no-such-group.slice/x.service", SONDE_ERROR_NO_SUCH_PROCESS);

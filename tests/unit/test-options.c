@@ -263,6 +263,12 @@ test_cgroup (void)
   assert_refused ("{'cgroup': <''>}", 0, "cgroup");
   assert_refused ("{'cgroup': <'machine.slice'>}", 0, "cgroup");
   assert_refused ("{'cgroup': <'/machine.slice/'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'//machine.slice'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/machine.slice/..'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/./machine.slice'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/a of the administrator'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/ä'>}", 0, "cgroup");
+  assert_refused ("{'cgroup': <'/a\\nb'>}", 0, "cgroup");
   assert_refused ("{'cgroup': <'/'>}", 0, "system");
   assert_refused (too_long, 0, "cgroup");
   assert_refused ("{'unit': <'cron.service'>, 'cgroup': <'/a'>}", 0, "cgroup");

@@ -491,6 +491,23 @@ parse_unit (const SondeOptionRow *row,
   return TRUE;
 }
 
+/* polkit's dialog shows it: no space can make it say something else there. */
+static gboolean
+is_group_path (const char *path)
+{
+  g_auto (GStrv) names = g_strsplit (path, "/", -1);
+
+  if (strlen (path) >= SONDE_MESSAGE_GROUP_BYTES || path[0] != '/')
+    return FALSE;
+  for (const char *at = path; *at != '\0'; at++)
+    if (!g_ascii_isgraph (*at))
+      return FALSE;
+  for (gsize i = 1; names[i] != NULL; i++)
+    if (names[i][0] == '\0' || g_str_equal (names[i], ".") || g_str_equal (names[i], ".."))
+      return FALSE;
+  return TRUE;
+}
+
 static gboolean
 parse_cgroup (const SondeOptionRow *row,
               GVariant *value,
@@ -500,13 +517,12 @@ parse_cgroup (const SondeOptionRow *row,
 {
   SondeOptions *self = options;
   const char *path = g_variant_get_string (value, NULL);
-  gsize size_bytes = strlen (path);
 
   if (!set_scope (self, row, error))
     return FALSE;
   if (g_str_equal (path, "/"))
     return sonde_option_refuse (error, row->key, "that is the whole machine: option system");
-  if (path[0] != '/' || path[size_bytes - 1] == '/' || size_bytes >= SONDE_MESSAGE_GROUP_BYTES)
+  if (!is_group_path (path))
     return sonde_option_refuse (error, row->key,
                                 "not a path below /sys/fs/cgroup, such as /machine.slice");
   self->cgroup = g_strdup (path);
