@@ -627,7 +627,9 @@ GVariant *sonde_client_profiler_dup_properties_sync (SondeClientProfiler *self,
 /**
  * SondeClientCall:
  *
- * A function in one place of a call tree, or the process at its root.
+ * A function in one place of a call tree, or the process at its root. Its properties, to be bound
+ * to, have the names of the functions below and tell when they change: while a profile grows its
+ * sums do. What is there stays where it is.
  */
 #define SONDE_CLIENT_TYPE_CALL (sonde_client_call_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientCall, sonde_client_call, SONDE_CLIENT, CALL, GObject)
@@ -682,6 +684,17 @@ guint64 sonde_client_call_get_self (SondeClientCall *self);
 GPtrArray *sonde_client_call_get_callees (SondeClientCall *self);
 
 /**
+ * sonde_client_call_get_callee_model: (get-property callees)
+ *
+ * The same as a list that grows with the profile, in the order in which they came: for a
+ * #GtkTreeListModel below a #GtkSortListModel. Lists are kept up to date from the first call on, for
+ * as long as the profile is there. An empty one may have items later.
+ *
+ * Returns: (transfer none): items are #SondeClientCall
+ */
+GListModel *sonde_client_call_get_callee_model (SondeClientCall *self);
+
+/**
  * SondeClientNames:
  * @SONDE_CLIENT_NAMES_PLAIN: functions as the symbol tables have them
  * @SONDE_CLIENT_NAMES_INLINES: inlined functions, too
@@ -699,7 +712,10 @@ typedef enum /*< flags >*/
 /**
  * SondeClientProfile:
  *
- * Sums up samples as frames bring them, then looks up their names.
+ * Sums up samples as frames bring them, then looks up their names. As a #GListModel it has the
+ * processes with samples, as #SondeClientCall, and is brought up to date by
+ * sonde_client_profile_update(), sonde_client_profile_follow() and sonde_client_profile_finish().
+ * Properties: `n-samples`, when that was last, and `is-finished`.
  */
 #define SONDE_CLIENT_TYPE_PROFILE (sonde_client_profile_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientProfile, sonde_client_profile, SONDE_CLIENT, PROFILE, GObject)
@@ -730,6 +746,33 @@ void sonde_client_profile_add_frame (SondeClientProfile *self, SondeClientFrame 
  *   capture
  */
 gboolean sonde_client_profile_add_file (SondeClientProfile *self, const char *path, GError **error);
+
+/**
+ * sonde_client_profile_update:
+ * @max_us: how long names may be looked up; the one that is begun takes longer
+ *
+ * Has the list of processes, and the lists of callees that somebody asked for, tell what came so
+ * far. Samples whose functions have no names yet are the process's own until then; what is inlined
+ * is told by sonde_client_profile_finish(), as are names that the capture brings at its end.
+ *
+ * Returns: whether all names were looked up
+ */
+gboolean sonde_client_profile_update (SondeClientProfile *self, guint64 max_us);
+
+/**
+ * sonde_client_profile_follow:
+ * @session: one of which nothing was read yet; kept until it is over
+ * @interval_ms: between two updates
+ * @names: how to look up names when it is over
+ *
+ * Reads the session, brings the lists up to date while it goes on, some ms at a time, and calls
+ * sonde_client_profile_finish() when it is over, before those hear #SondeClientSession::finished
+ * who connect to it later.
+ */
+void sonde_client_profile_follow (SondeClientProfile *self,
+                                  SondeClientSession *session,
+                                  guint interval_ms,
+                                  SondeClientNames names);
 
 /**
  * sonde_client_profile_finish:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """libsonde-client from Python: test-library.py BUILD SOURCE"""
 
+import json
 import os
 import re
 import stat
@@ -127,6 +128,55 @@ def test_frames(system, burner):
           'its callees have others')
 
 
+def rows(calls):
+    """What a list of calls shows, and all lists below, as a viewer that has each row open."""
+    shown = [(call.props.name, call.props.module, call.props.total, call.props.self, rows(call.props.callees)) for call in calls]
+    return sorted(shown)
+
+
+def reported(report):
+    """The same of a report's trees."""
+    def below(process, parent):
+        return sorted((function['name'], function['module'], node['total'], node['self'], below(process, number))
+                      for number, node in enumerate(process['nodes']) if node['parent'] == parent
+                      for function in [report['functions'][node['function']]])
+    return sorted((process['comm'], '', process['total'], process['total'] - sum(row[2] for row in callees), callees)
+                  for process in report['processes'] for callees in [below(process, -1)])
+
+
+def test_live(system):
+    """The tree that grew is that of the report of the same stream, to the sample."""
+    name = system.path('live.syscap')
+    program = subprocess.Popen([system.program('tests/system/recurse'), '1000000'], stdout=subprocess.DEVNULL)
+    session = profile(open_profiler(system), program.pid).get()
+    header = struct.pack('<IBB2x', 0xFDCA975E, 1, 1) + bytes(248)
+    tree = SondeClient.Profile()
+    grown = []
+    ends = []
+    with open(name, 'wb') as file:
+        file.write(header)
+        session.connect('frame', lambda _, frame: file.write(frame.get_bytes().get_data()))
+        tree.connect('notify::n-samples', lambda *_: grown.append((tree.props.n_samples, rows(tree))))
+        tree.follow(session, 20, SondeClient.Names.PLAIN)
+        session.connect('finished', lambda _, reason, error: ends.append((reason, error, tree.props.is_finished)))
+        wait(lambda: len(grown) > 20 and grown[-1][0] > 300, 'rows')
+        first = tree.get_item(0)
+        session.stop()
+        wait(lambda: ends, 'end')
+    program.kill()
+    program.wait()
+    check(ends == [('stopped', None, True)], f'it ends with {ends}')
+    check(grown == sorted(grown, key=lambda row: row[0]), 'samples went')
+    for n_samples, (process,) in ((n, shown) for n, shown in grown if shown):
+        check(process[0] == 'recurse' and process[2] == n_samples, f'{process[0]} has {process[2]} of {n_samples} samples')
+    check(len(grown[-2][1][0][4]) > 0, 'no function was shown before the end')
+    check(tree.get_item(0) == first, 'the row of the process is another one')
+
+    report = json.loads(system.sondectl('report', '--json', '--by=process', '--percent-limit=0', name))
+    check(rows(tree) == reported(report), f'{rows(tree)}\n{reported(report)}')
+    check(tree.props.n_samples == report['samples'] == session.get_statistic('recorded'), f'{tree.props.n_samples} samples')
+
+
 def test_added(system, burner):
     profiler = open_profiler(system)
     answer = Answer(profiler.profile_finish)
@@ -222,7 +272,7 @@ def test_foreign_stream():
 
 
 def main():
-    system = System(9)
+    system = System(10)
     burner = start_burning(system)
     try:
         for name in ('call-tree.py', 'call-tree.js'):
@@ -234,6 +284,8 @@ def main():
             test_control(system)
         with system.case('frames come while they are made, and their tree is whole'):
             test_frames(system, burner)
+        with system.case('a tree that grows is that of the report, to the sample'):
+            test_live(system)
         with system.case('processes are added one at a time'):
             test_added(system, burner)
         with system.case('what cannot be is refused with its reason'):
