@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "client/base/text.h"
+#include "client/library/session-list.h"
 #include "client/library/session.h"
 
 struct _SondeClientProfiler
@@ -289,6 +290,14 @@ sonde_client_profiler_list_sessions_sync (SondeClientProfiler *self,
   g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), NULL);
 
   return take_part (sonde_connection_call_sync (self->connection, &call, NULL, cancellable, error));
+}
+
+SondeClientSessionList *
+sonde_client_profiler_watch_sessions (SondeClientProfiler *self, gboolean everybody)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), NULL);
+
+  return sonde_client_session_list_new (G_OBJECT (self), self->connection, everybody);
 }
 
 /* Whether @before, of ListSessions, lacks one of ours that there is now, or nobody can tell. */

@@ -490,6 +490,72 @@ GVariant *sonde_client_profiler_list_sessions_sync (SondeClientProfiler *self,
                                                     GError **error);
 
 /**
+ * SondeClientSessionInfo:
+ *
+ * A session of the service, whoever's, as an item of a list. Its properties have the names of the
+ * functions below; `state` tells when it changes.
+ */
+#define SONDE_CLIENT_TYPE_SESSION_INFO (sonde_client_session_info_get_type ())
+G_DECLARE_FINAL_TYPE (
+    SondeClientSessionInfo, sonde_client_session_info, SONDE_CLIENT, SESSION_INFO, GObject)
+
+/**
+ * sonde_client_session_info_get_number:
+ *
+ * Returns: what functions take that name a session by number
+ */
+guint64 sonde_client_session_info_get_number (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_owner_uid:
+ *
+ * Returns: the user whose it is
+ */
+guint sonde_client_session_info_get_owner_uid (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_state:
+ *
+ * Returns: "starting", "running", "paused", "draining", "finished", "failed"
+ */
+const char *sonde_client_session_info_get_state (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_start_us:
+ *
+ * Returns: µs since 1970
+ */
+guint64 sonde_client_session_info_get_start_us (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_description:
+ *
+ * Returns: what is profiled, for people
+ */
+const char *sonde_client_session_info_get_description (SondeClientSessionInfo *self);
+
+/**
+ * SondeClientSessionList:
+ *
+ * The sessions that the caller may see, oldest first, as a #GListModel of #SondeClientSessionInfo.
+ * The service tells of changes, so that nobody asks again and again; it stays as long as somebody
+ * has a list. Property: `is-current`, whether the list is that of the service: not before its first
+ * answer, nor while there is no service, nor if it takes no more subscribers (limit `subscribers`).
+ */
+#define SONDE_CLIENT_TYPE_SESSION_LIST (sonde_client_session_list_get_type ())
+G_DECLARE_FINAL_TYPE (
+    SondeClientSessionList, sonde_client_session_list, SONDE_CLIENT, SESSION_LIST, GObject)
+
+/**
+ * sonde_client_profiler_watch_sessions:
+ * @everybody: whether somebody may be asked for the right to see those of others
+ *
+ * Returns: (transfer full): a list that is filled when the service has answered
+ */
+SondeClientSessionList *sonde_client_profiler_watch_sessions (SondeClientProfiler *self,
+                                                              gboolean everybody);
+
+/**
  * sonde_client_profiler_start_session_sync:
  * @options: a{sv} of Manager.StartSession
  * @fds: (nullable): what handles in @options mean
