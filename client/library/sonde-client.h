@@ -445,6 +445,42 @@ SondeClientSession *sonde_client_profiler_profile_finish (SondeClientProfiler *s
                                                           GAsyncResult *result,
                                                           GError **error);
 
+/**
+ * sonde_client_profiler_launch_async:
+ * @argv: (array zero-terminated=1): a program, looked for in PATH, and its arguments
+ * @envp: (nullable) (array zero-terminated=1): its environment; ours by default
+ * @folder: (nullable) (type filename): where it runs; by default where we do
+ * @options: (nullable): a{sv}, without what chooses processes
+ *
+ * Starts a program and a session that records it from its first instruction on. It waits at a gate,
+ * and ends there if we do, until the session has it; with `memory` or `trace` it is given the
+ * library of the property Preloads (the variables SONDE_MEMORY_LIBRARY and SONDE_TRACER_LIBRARY name
+ * others), and in any case what marks and counters of its own need. It
+ * has our standard input, output and error, and no other descriptor of ours.
+ *
+ * Errors: %G_IO_ERROR_NOT_FOUND without such a program, others of GIO if it cannot run; those of
+ *   sonde_client_profiler_profile_async(). Nothing is left then.
+ */
+void sonde_client_profiler_launch_async (SondeClientProfiler *self,
+                                         const char *const *argv,
+                                         const char *const *envp,
+                                         const char *folder,
+                                         GVariant *options,
+                                         GCancellable *cancellable,
+                                         GAsyncReadyCallback callback,
+                                         gpointer user_data);
+
+/**
+ * sonde_client_profiler_launch_finish:
+ * @pid: (out) (optional): the program, our child: g_child_watch_add() tells of its end
+ *
+ * Returns: (transfer full): a session; nothing of it was read yet
+ */
+SondeClientSession *sonde_client_profiler_launch_finish (SondeClientProfiler *self,
+                                                         GAsyncResult *result,
+                                                         gint *pid,
+                                                         GError **error);
+
 /* === Sessions by number === */
 
 /**

@@ -234,6 +234,52 @@ def test_control(system):
     watched.stop()
 
 
+def launch(profiler, *argv, environment=None, folder=None, **options):
+    answer = Answer(profiler.launch_finish)
+    profiler.launch_async(list(argv), environment, folder, GLib.Variant('a{sv}', options), None, answer)
+    return answer
+
+
+def test_launched(system):
+    """From its first instruction on, with what memory and marks need, and nothing else of ours."""
+    profiler = open_profiler(system)
+    os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
+    left_open = os.open('/dev/null', os.O_RDONLY)
+    os.set_inheritable(left_open, True)
+    out = system.path('descriptors')
+    session, pid = launch(profiler, 'sh', '-c', 'ls -l /proc/self/fd > "$OUT"; pwd >> "$OUT"', folder='/proc',
+                          environment=[f'OUT={out}', 'PATH=/usr/bin:/bin'], memory=GLib.Variant('s', 'all')).get()
+    watched = Watched(session)
+    check(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, 'it failed')
+    wait(lambda: watched.ends, 'end')
+    check(watched.ends == [('targets-exited', None)], f'it ends with {watched.ends}')
+    with open(out, encoding='utf-8') as file:
+        lines = file.read().splitlines()
+    check(lines[-1] == '/proc', lines[-1])
+    check('socket:' in '\n'.join(lines) and '/dev/null' not in [line.split(' -> ')[-1] for line in lines if f' {left_open} -> ' in line],
+          '\n'.join(lines))
+    check(session.get_statistic('events-recorded') > 100, f"{session.get_statistic('events-recorded')} events of the heap")
+    os.close(left_open)
+
+
+def test_not_launched(system):
+    profiler = open_profiler(system)
+    expect_error(launch(profiler, 'no-such-program').get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND, 'no-such-program')
+    script = system.path('script')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('\x7fELF')
+    os.chmod(script, 0o755)
+    expect_error(launch(profiler, script).get, Gio.io_error_quark(), Gio.IOErrorEnum.FAILED, 'script: Exec format error')
+    expect_error(launch(profiler, 'true', folder='/dev/null').get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_DIRECTORY)
+    expect_error(launch(profiler, 'true', nonsense=GLib.Variant('b', True)).get, SondeClient.error_quark(),
+                 SondeClient.Error.INVALID_OPTION, 'nonsense')
+    try:
+        pid = os.waitpid(-1, os.WNOHANG)[0]
+        check(pid == 0, f'process {pid} is left')
+    except ChildProcessError:
+        pass
+
+
 def test_refused(system):
     profiler = open_profiler(system)
     expect_error(profile(profiler, 2 ** 22 + 1).get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND)
@@ -272,7 +318,7 @@ def test_foreign_stream():
 
 
 def main():
-    system = System(10)
+    system = System(12)
     burner = start_burning(system)
     try:
         for name in ('call-tree.py', 'call-tree.js'):
@@ -288,6 +334,10 @@ def main():
             test_live(system)
         with system.case('processes are added one at a time'):
             test_added(system, burner)
+        with system.case('a program is launched and recorded from its beginning'):
+            test_launched(system)
+        with system.case('a program that cannot run leaves nothing'):
+            test_not_launched(system)
         with system.case('what cannot be is refused with its reason'):
             test_refused(system)
         with system.case('a stream that is none is told, and what came before it kept'):
