@@ -64,6 +64,11 @@ static const struct
   { "unwind-bad-cfi", "end in code with wrong unwind data", NULL },
   { "unwind-no-module", "end in code of no known file", NULL },
   { "unwind-loop", "end in a loop", NULL },
+  { "jit-unnamed", "begin in code made at run time that has no name", NULL },
+  { "walks-absent",
+    "show an interpreter and not its program: its thread has no list that is known, or it has "
+    "closed itself",
+    NULL },
 };
 
 /* Processes of interpreters whose own functions are not to be seen. */

@@ -138,8 +138,10 @@ fi
 releases_dir=
 if has_suite system && [ "$architecture" = amd64 ]; then
   releases_dir=$base/releases
-  for release in trixie sid; do
-    "$root/tests/lib/get-release.sh" "$release" "$releases_dir/$release" ruby3.3 >/dev/null || echo "test: no Ruby of $release"
+  for packages in 'trixie python3.13' 'sid python3.14'; do
+    read -r release python <<<"$packages"
+    "$root/tests/lib/get-release.sh" "$release" "$releases_dir/$release" "$python" php8.4-cli ruby3.3 >/dev/null ||
+      echo "test: no interpreters of $release"
   done
 fi
 
@@ -183,7 +185,8 @@ fi
 run_suites plain "${all_suites[@]}" systemd-vm fresh packages
 long_tests=()
 ! has_suite bus || long_tests+=(joins crowds)
-! has_suite system || long_tests+=(call-programs corpus)
+! has_suite unit || long_tests+=(walk-program)
+! has_suite system || long_tests+=(call-programs corpus interpreters runtimes walks)
 if "$with_long" && [ ${#long_tests[@]} -gt 0 ]; then
   ! has_suite system || "$tools/setup.sh" corpus
   run_long_tests plain "${long_tests[@]}"

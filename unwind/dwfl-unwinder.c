@@ -73,6 +73,7 @@ struct ProcessData
 struct DwflUnwinder
 {
   SondeUnwinder base;
+  SondeUnwinder *of_32_bit; /* ours: libdwfl is given files of this machine's word size alone */
   SondeProcessTable *processes;
   Elf64_Ehdr header; /* tells libdwfl the architecture */
   Elf *elf;
@@ -573,6 +574,7 @@ unwinder_free (SondeUnwinder *base)
 
   while (self->newest != NULL)
     sonde_process_set_unwind_data (self->newest->process, NULL, NULL);
+  sonde_unwinder_free (self->of_32_bit);
   elf_end (self->elf);
   free (self);
 }
@@ -605,7 +607,20 @@ unwind (SondeUnwinder *base,
   return walk->stop != RUNNING ? walk->stop : explain (self, data, r == 0);
 }
 
-static const SondeUnwinderOps ops = { unwinder_free, unwind, NULL };
+static SondeUnwindEnd
+unwind_32_bit (SondeUnwinder *base,
+               SondeProcess *process,
+               const SondeUserState *state,
+               uint64_t *addrs,
+               size_t max_addrs,
+               size_t *n_addrs)
+{
+  return sonde_unwinder_unwind (((DwflUnwinder *) base)->of_32_bit, process, state, addrs,
+                                max_addrs, n_addrs);
+}
+
+static const SondeUnwinderOps ops
+    = { unwinder_free, unwind, SONDE_HAS_I386 ? unwind_32_bit : NULL };
 
 SondeUnwinder *
 sonde_unwinder_new_libdwfl (SondeProcessTable *processes)
@@ -625,9 +640,10 @@ sonde_unwinder_new_libdwfl (SondeProcessTable *processes)
   };
   elf_version (EV_CURRENT);
   self->elf = elf_memory ((char *) &self->header, sizeof self->header);
-  if (self->elf == NULL)
+  self->of_32_bit = SONDE_HAS_I386 ? sonde_unwinder_new_cfi (processes) : NULL;
+  if (self->elf == NULL || (SONDE_HAS_I386 && self->of_32_bit == NULL))
     {
-      free (self);
+      unwinder_free (&self->base);
       return NULL;
     }
   return &self->base;

@@ -22,8 +22,11 @@ static const char *const node_options[]
         "--logfile=+", NULL };
 static const char *const python_options[] = { "-X", "perf", NULL };
 
-/* Without it its stacks end in the first of its frames. */
-static const char *const java_options[] = { "-XX:+PreserveFramePointer", NULL };
+/* Without a frame pointer its stacks end in the first of its frames. What was made since it was
+ * asked last it tells in the end; before version 17 it does not know how, and would not begin. */
+static const char *const java_options[]
+    = { "-XX:+IgnoreUnrecognizedVMOptions", "-XX:+PreserveFramePointer",
+        "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", NULL };
 static const char *const java_asker[] = { "jcmd", "%p", "Compiler.perfmap", NULL };
 
 static const SondeNamedRuntime node
@@ -169,6 +172,16 @@ char *
 sonde_named_command_dup_map_path (GPid pid)
 {
   return g_strdup_printf ("/tmp/perf-%d.map", pid);
+}
+
+gboolean
+sonde_named_command_make_map (GPid pid)
+{
+  g_autofree char *path = sonde_named_command_dup_map_path (pid);
+  sonde_autofd int fd
+      = open (path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+
+  return fd >= 0;
 }
 
 void

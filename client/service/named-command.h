@@ -41,5 +41,7 @@ gboolean sonde_named_command_has_bpf (void);
 /* Where an interpreter that is process @pid writes what its code is called. */
 char *sonde_named_command_dup_map_path (GPid pid);
 
+/* Makes that file, empty, where there is none. FALSE: it was not made */
+gboolean sonde_named_command_make_map (GPid pid);
 /* Removes that file if it is a regular one of ours with one name. */
 void sonde_named_command_remove_map (GPid pid);

@@ -223,7 +223,11 @@ release (SondeRecordRun *self)
       self->handler->noticed (text, self->user_data);
       self->has_map = access (path, F_OK) < 0 && errno == ENOENT;
       if (self->runtime->asker != NULL)
-        self->asker = sonde_map_asker_new (self->runtime->asker, self->pid, asker_failed, self);
+        {
+          /* What it writes as it ends is read by who has the file open before. */
+          self->has_map = self->has_map && sonde_named_command_make_map (self->pid);
+          self->asker = sonde_map_asker_new (self->runtime->asker, self->pid, asker_failed, self);
+        }
     }
   else if (self->options->java)
     self->handler->noticed ("Not running Java so that its functions have names: the command is "

@@ -405,6 +405,8 @@ typedef enum
                                      memory, or said of them what cannot be */
   SONDE_STATISTIC_TRACES_EMPTY,   /* processes that could have been counted, and called no hook */
   SONDE_STATISTIC_JIT_REFUSED, /* files with names of made code that were not read, or not whole */
+  SONDE_STATISTIC_JIT_UNNAMED, /* samples in code that programs make which has no name, in the end
+                                */
   SONDE_STATISTIC_WALKS,       /* samples that show functions of an interpreted program */
   SONDE_STATISTIC_WALKS_LOST,  /* walks and names that the rings had no room for */
   SONDE_STATISTIC_WALKS_UNPAIRED, /* walks whose sample the ring had no room for */
@@ -412,6 +414,9 @@ typedef enum
   SONDE_STATISTIC_WALKS_DEEP,     /* the outermost functions are missing */
   SONDE_STATISTIC_WALKS_APART,    /* it did not fit to the native stack, and is shown below that */
   SONDE_STATISTIC_WALKS_UNNAMED,  /* a function's name had not come */
+  SONDE_STATISTIC_WALKS_ABSENT,   /* samples of an interpreter's own functions that no walk came
+                                     with: its thread has no list that is known, or it has closed
+                                     itself */
   SONDE_STATISTIC_INTERPRETERS_CLOSED,  /* processes of interpreters that are not walked: none is */
   SONDE_STATISTIC_INTERPRETERS_MUSL,    /* their C library is not glibc */
   SONDE_STATISTIC_INTERPRETERS_UNKNOWN, /* another version or build */

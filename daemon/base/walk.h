@@ -106,12 +106,13 @@ typedef struct
   SondeWalkLayout layout;
 } SondeWalkPlace;
 
-/* Of processes, as stat() has its file. */
+/* What holds for all processes of a session. */
 typedef struct
 {
-  uint64_t device;
-  uint64_t inode;
-} SondeWalkNamespace;
+  uint64_t device;       /* of the namespace whose numbers processes have, as stat() has its file */
+  uint64_t inode;        /* 0: they have the machine's own */
+  uint64_t shows_closed; /* boolean: also those that nobody but root may look at */
+} SondeWalkSession;
 
 typedef enum
 {

@@ -15,6 +15,7 @@
 #include "daemon/base/proc-text.h"
 #include "daemon/base/quota.h"
 #include "daemon/broker/cpu-follower.h"
+#include "daemon/broker/proc-broker.h"
 
 #define TASK_FOLDER_LINKS 2 /* "." and its name; each thread is one more */
 #define MAX_PARTIAL_LISTS 8 /* without a new thread in a row; then what makes them is too quick */
@@ -220,7 +221,9 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
     self->why_no_walks
         = g_strdup ("this kernel does not count what single events lose (Linux 6.0)");
   else if (self->plan.has_walks)
-    self->walks = sonde_walk_program_new (&self->why_no_walks);
+    self->walks = sonde_walk_program_new (
+        sonde_proc_broker_is_unlimited (owner_uid, (SondeScope) asked->scope, asked->raw),
+        &self->why_no_walks);
   return g_steal_pointer (&self);
 }
 

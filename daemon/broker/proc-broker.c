@@ -105,6 +105,12 @@ sonde_proc_batch_free (SondeProcBatch *self)
 }
 
 /* Who may look at everything has said so; root who named some processes did not. */
+gboolean
+sonde_proc_broker_is_unlimited (uid_t owner_uid, SondeScope scope, gboolean is_raw)
+{
+  return (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
+}
+
 SondeProcBroker *
 sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
 {
@@ -115,8 +121,7 @@ sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw)
   g_atomic_ref_count_init (&self->refs);
   g_mutex_init (&self->lock);
   self->owner_uid = owner_uid;
-  self->is_unlimited
-      = (owner_uid == 0 && scope != SONDE_SCOPE_PIDS) || scope == SONDE_SCOPE_SYSTEM || is_raw;
+  self->is_unlimited = sonde_proc_broker_is_unlimited (owner_uid, scope, is_raw);
   self->scope = scope;
   self->allows_named = scope == SONDE_SCOPE_PIDS;
   self->allows_children = TRUE;

@@ -40,6 +40,8 @@
  */
 typedef struct SondeProcBroker SondeProcBroker;
 
+/* Whether processes are shown also if their owner may not look at them. */
+gboolean sonde_proc_broker_is_unlimited (uid_t owner_uid, SondeScope scope, gboolean is_raw);
 /* Of a session that begins now. @is_raw: nothing is hidden */
 SondeProcBroker *sonde_proc_broker_new (uid_t owner_uid, SondeScope scope, gboolean is_raw);
 SondeProcBroker *sonde_proc_broker_ref (SondeProcBroker *self);

@@ -40,23 +40,26 @@ explain (int error_number)
 /* Processes have other numbers within a container than on the machine. Returns: 0 or a negative
  * errno */
 static int
-set_namespace (SondeWalkProgram *self)
+set_session (SondeWalkProgram *self, gboolean shows_closed)
 {
   const int zero = 0;
-  SondeWalkNamespace own = { 0 };
+  SondeWalkSession session = { .shows_closed = shows_closed };
   struct stat st;
 
   if (stat (NAMESPACE_PATH, &st) < 0)
     return -errno;
   if (st.st_ino != FIRST_NAMESPACE)
-    own = (SondeWalkNamespace){ st.st_dev, st.st_ino };
-  return skel_map_update_elem (self->skeleton->maps.namespaces.map_fd, &zero, &own, BPF_ANY) < 0
+    {
+      session.device = st.st_dev;
+      session.inode = st.st_ino;
+    }
+  return skel_map_update_elem (self->skeleton->maps.sessions.map_fd, &zero, &session, BPF_ANY) < 0
              ? -errno
              : 0;
 }
 
 SondeWalkProgram *
-sonde_walk_program_new (char **why)
+sonde_walk_program_new (gboolean shows_closed, char **why)
 {
   sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROGRAMS);
   g_autoptr (SondeWalkProgram) self = g_new0 (SondeWalkProgram, 1);
@@ -65,7 +68,7 @@ sonde_walk_program_new (char **why)
   self->skeleton = sonde_walk__open ();
   result = self->skeleton != NULL ? sonde_walk__load (self->skeleton) : -ENOMEM;
   if (result == 0)
-    result = set_namespace (self);
+    result = set_session (self, shows_closed);
   if (result == 0)
     return g_steal_pointer (&self);
   *why = explain (-result);
@@ -110,7 +113,7 @@ sonde_walk_program_set_place (SondeWalkProgram *self, pid_t pid, const SondeWalk
 #else
 
 SondeWalkProgram *
-sonde_walk_program_new (char **why)
+sonde_walk_program_new (gboolean shows_closed, char **why)
 {
   *why = g_strdup ("sonde-broker was built without the BPF program (option bpf)");
   return NULL;

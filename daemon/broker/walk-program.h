@@ -18,8 +18,9 @@
  */
 typedef struct SondeWalkProgram SondeWalkProgram;
 
-/* @why: (out) (transfer full): a phrase: why there is none. Returns: NULL if so */
-SondeWalkProgram *sonde_walk_program_new (char **why);
+/* @shows_closed: processes that have closed themselves are walked, too; @why: (out) (transfer
+ * full): a phrase: why there is none. Returns: NULL if so */
+SondeWalkProgram *sonde_walk_program_new (gboolean shows_closed, char **why);
 /* Accepts NULL. */
 void sonde_walk_program_free (SondeWalkProgram *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeWalkProgram, sonde_walk_program_free)

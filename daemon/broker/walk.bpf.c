@@ -58,15 +58,36 @@
 #define MAX_MODULES    1024
 #define MAX_VARIABLE   65536
 
+/* Of the kernel's flags of a process's memory. */
+#define DUMPABLE_MASK    3 /* MMF_DUMPABLE_MASK */
+#define DUMPABLE_BY_USER 1 /* SUID_DUMP_USER */
+
 /* What of the kernel is read; where it is, the kernel says. */
 struct thread_struct
 {
   unsigned long fsbase;
 } __attribute__ ((preserve_access_index));
 
+/* Before Linux 6.18. */
+struct mm_struct___word
+{
+  unsigned long flags;
+} __attribute__ ((preserve_access_index));
+
+struct mm_struct___bits
+{
+  struct
+  {
+    unsigned long __mm_flags[1];
+  } flags;
+} __attribute__ ((preserve_access_index));
+
+struct mm_struct;
+
 struct task_struct
 {
   struct thread_struct thread;
+  struct mm_struct *mm;
 } __attribute__ ((preserve_access_index));
 
 /* A code object that was told of. */
@@ -147,15 +168,14 @@ struct
   __type (value, struct scratch);
 } scratches SEC (".maps");
 
-/* Whose numbers of processes these are: a namespace of the broker's, as its file tells it; 0: the
- * machine's own. */
+/* One. */
 struct
 {
   __uint (type, BPF_MAP_TYPE_ARRAY);
   __uint (max_entries, 1);
   __type (key, uint32_t);
-  __type (value, SondeWalkNamespace);
-} namespaces SEC (".maps");
+  __type (value, SondeWalkSession);
+} sessions SEC (".maps");
 
 /* Functions below that are not static are checked by the kernel once, and not at each call; they
  * see what they are given as so many bytes, so no pointer to another thing can be in there. */
@@ -842,17 +862,30 @@ find_state (const SondeWalkPlace *place)
 
 /* Of the sampled thread, in the broker's namespace. 0: it is in none that this can tell. */
 static inline uint64_t
-find_ids (void)
+find_ids (const SondeWalkSession *session)
 {
-  uint32_t zero = 0;
-  const SondeWalkNamespace *own = bpf_map_lookup_elem (&namespaces, &zero);
   struct bpf_pidns_info ids = { 0 };
 
-  if (!own || own->inode == 0)
+  if (session->inode == 0)
     return bpf_get_current_pid_tgid ();
-  if (bpf_get_ns_current_pid_tgid (own->device, own->inode, &ids, sizeof ids))
+  if (bpf_get_ns_current_pid_tgid (session->device, session->inode, &ids, sizeof ids))
     return 0;
   return (uint64_t) ids.tgid << 32 | ids.pid;
+}
+
+/* Whether its user may not look at the sampled process, as that said so itself. */
+static inline int
+is_closed (void)
+{
+  struct task_struct *task = (void *) bpf_get_current_task ();
+  void *memory = BPF_CORE_READ (task, mm);
+  struct mm_struct___word *older = memory;
+  struct mm_struct___bits *newer = memory;
+  unsigned long flags = bpf_core_field_exists (older->flags)
+                            ? BPF_CORE_READ (older, flags)
+                            : BPF_CORE_READ (newer, flags.__mm_flags[0]);
+
+  return (flags & DUMPABLE_MASK) != DUMPABLE_BY_USER;
 }
 
 /* The newest frame of the thread, and memory where others are. They are 0 where there is none. */
@@ -946,15 +979,16 @@ SEC ("perf_event")
 int
 sonde_walk (struct bpf_perf_event_data *sample)
 {
-  uint64_t ids = find_ids ();
-  uint32_t pid = ids >> 32;
   uint32_t zero = 0;
+  const SondeWalkSession *session = bpf_map_lookup_elem (&sessions, &zero);
+  uint64_t ids = session ? find_ids (session) : 0;
+  uint32_t pid = ids >> 32;
   const SondeWalkPlace *place = bpf_map_lookup_elem (&places, &pid);
   struct walker walker = { .sample = sample };
   struct scratch *scratch;
   uint64_t size_bytes;
 
-  if (!place)
+  if (!session || !place || (!session->shows_closed && is_closed ()))
     return 1;
   scratch = bpf_map_lookup_elem (&scratches, &zero);
   if (!scratch)

@@ -48,6 +48,8 @@ LOSSES = {
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
     'unwind-chain-short': 'where frame pointers do; raise --stack-size.',
     'unwind-depth-limit': 'at the depth limit; raise --max-depth.',
+    'jit-unnamed': 'of the stacks begin in code made at run time that has no name.',
+    'walks-absent': 'of the stacks show an interpreter and not its program: its thread has no list that is known, or it has closed itself.',
     'interpreters-closed': "this session is not given the BPF program that reads them; with root's rights or through the service",
     'interpreters-musl': 'only with glibc they can be found, and theirs is musl.',
     'interpreters-unknown': 'only those of CPython 3.8 to 3.14 with the global lock, of PHP 8.2 and 8.4 without threads and of Ruby 3.1 and 3.3 are known; sondectl dump says which file it is.',

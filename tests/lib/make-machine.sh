@@ -23,6 +23,8 @@ release=$(. /etc/os-release && echo "${VERSION_CODENAME:?}")
 packages=systemd-sysv,libpam-systemd,dbus,polkitd,libglib2.0-bin,python3
 # What Sonde is linked with.
 packages+=,libcap2,libdebuginfod1,libdw1,libglib2.0-0,libjson-glib-1.0-0,liblzma5,libpolkit-gobject-1-0,libprotobuf-c1,libseccomp2,libstdc++6,libzstd1,zlib1g
+# Whose programs are profiled, beside python3.
+packages+=,php-cli,ruby
 recipe="$release $packages $(sha256sum "$0" | cut -c 1-64)"
 
 if [ "$(cat "$directory/.complete" 2>/dev/null)" = "$recipe" ]; then

@@ -39,6 +39,8 @@ PHP = Tree(
     optional=('microtime', 'range', 'is_int', 'zend_objects_destroy_object', 'array_filter'),
     function_line=re.compile(r'^(?P<indent> *)(?:public |private |static )*function (?P<name>\w+)'))
 
+PHPS = tuple(PHP._replace(release=release, programs=('php8.4',)) for release in ('trixie', 'sid'))
+
 RUBY = Tree(
     language='ruby', release=None, programs=('ruby3.1',), program=os.path.join(FOLDER, 'call-tree.rb'),
     files=re.compile(r'call-tree\.rb|generated\.rb'),

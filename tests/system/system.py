@@ -45,6 +45,12 @@ def find_library(name):
     return match[1] if match else None
 
 
+def find_release(folder, release):
+    """The root of a Debian release as tests/lib/get-release.sh made it, whose programs chroot runs, or None."""
+    root = os.path.join(folder, release)
+    return root if folder and os.path.exists(os.path.join(root, '.complete')) and os.geteuid() == 0 else None
+
+
 class System(Tap):
     """One test program. The first argument is the build tree."""
 

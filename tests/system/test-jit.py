@@ -216,6 +216,36 @@ def test_java(system):
     check(not any(os.path.exists(f'/tmp/perf-{pid}.map') for pid in pids), 'its file stays')
 
 
+LATE = """
+public class Late {
+  static long spin(long x) { for (int i = 0; i < 2000; i++) x = x * 31 + i % 7; return x; }
+  static long early(long x) { return spin(x) + 1; }
+  static long later(long x) { for (int i = 0; i < 3000; i++) x = x * 17 + i % 5; return x; }
+  public static void main(String[] a) {
+    long begin = System.nanoTime(), sum = 0;
+    while (System.nanoTime() - begin < Long.parseLong(a[0]) * 1000000L) sum += early(sum);
+    begin = System.nanoTime();
+    while (System.nanoTime() - begin < Long.parseLong(a[1]) * 1000000L) sum += later(sum);
+    System.out.println(sum);
+  }
+}
+"""
+
+
+def test_java_ends(system):
+    """What was made since it was asked last, and by a program that is over before that."""
+    with open(system.path('Late.java'), 'w', encoding='utf-8') as file:
+        file.write(LATE)
+    system.run('javac', '-d', system.folder, system.path('Late.java'))
+    for what, times in (('later', ('2500', '900')), ('before', ('100', '900'))):
+        capture, _ = system.record('late.syscap', '--java', '--', 'java', '-cp', system.folder, 'Late', *times)
+        found = [name for name in leaf_names(capture) if name != '[kernel]']
+        late = sum('Late.later' in (name or '') for name in found)
+        bare = sum(name is None for name in found)
+        system.note(f'{what}: {len(found)} samples, {late} in what came late, {bare} without a name')
+        check(late > 20 and bare < 0.02 * len(found), f'{what}: {late} and {bare} of {len(found)}')
+
+
 def record_script(system, jcmd, *arguments):
     """What record says of a "java" that is a script, beside such a "jcmd"."""
     folder = system.path('bin')
@@ -234,7 +264,7 @@ def record_script(system, jcmd, *arguments):
 def test_asked(system):
     asked = system.path('asked')
     said = record_script(system, f'echo "$@" >>{asked}', '--java', '--', 'java', 'Main')
-    check('Running Java with -XX:+PreserveFramePointer' in said, said)
+    check(re.search(r'Running Java with .*-XX:\+PreserveFramePointer .*-XX:\+DumpPerfMapAtExit', said), said)
     with open(asked, encoding='utf-8') as file:
         check(re.fullmatch(r'\d+ Compiler\.perfmap\n', file.read()), 'it was not asked once')
     os.unlink(asked)
@@ -250,7 +280,7 @@ def test_not_asked(system):
 
 
 def main():
-    system = System(14)
+    system = System(15)
     for what, test in (('a map file names code while it runs, and what is there after it', test_record),
                        ('so does a jitdump', test_dump),
                        ('a program that runs already has names', test_attach),
@@ -259,13 +289,14 @@ def main():
                        ('all readers have the names', test_readers),
                        ('the live view has the names', test_top),
                        ('Java names what it makes when it is asked', test_java),
+                       ('it tells in the end what it has made since', test_java_ends),
                        ('it is asked if that is wanted alone', test_asked),
                        ('why it cannot be asked is said', test_not_asked),
                        ("stacks go through CPython's trampolines", test_trampolines),
                        ('a place that somebody prepared is not read', test_refused),
                        ('nor is a place that may wait for others', test_other_place),
                        ('a file that grows for ever is left', test_grows)):
-        if test is test_java and not (shutil.which('javac') and shutil.which('jcmd')):
+        if test in (test_java, test_java_ends) and not (shutil.which('javac') and shutil.which('jcmd')):
             system.skip(what, 'no JDK here')
             continue
         with system.case(what):

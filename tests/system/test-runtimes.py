@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stacks of programs in other languages than Python show their functions: test-runtimes.py BUILD HAS-PROGRAM [RELEASES]
+"""Stacks of programs in other languages than Python show their functions: test-runtimes.py BUILD HAS-PROGRAM RELEASES
 
-RELEASES has the folders of tests/lib/get-release.sh.
+RELEASES has the folders of tests/lib/get-release.sh, or is empty.
 
-With SONDE_TEST_LONG=1 some 100,000 samples of each are judged."""
+With SONDE_TEST_LONG=1 some 100,000 samples of each are judged; SONDE_TEST_SECONDS is for machines that are slow."""
 
 import collections
 import os
@@ -12,19 +12,19 @@ import re
 import shutil
 import sys
 
-from system import System, check
+from system import System, check, find_release
 
 import capture as reader
 import runtime_trees
 
 IS_LONG = bool(os.environ.get('SONDE_TEST_LONG'))
 FREQUENCY = 4000 if IS_LONG else 2000
-SECONDS = 100 if IS_LONG else 6
+SECONDS = int(os.environ.get('SONDE_TEST_SECONDS', '100' if IS_LONG else '6'))
 MIN_SAMPLES = 1500  # on a machine that others use, too
 RIGHT = 0.995       # of the complete stacks
 NAMED = 0.99        # of samples that run interpreted code: not before the worker has met it
 
-TREES = (runtime_trees.PHP, runtime_trees.RUBY, *runtime_trees.RUBIES)
+TREES = (runtime_trees.PHP, *runtime_trees.PHPS, runtime_trees.RUBY, *runtime_trees.RUBIES)
 # In one process after the fork each; and another interpreter after that.
 FORKS = {
     'php': '$work = fn($n) => array_sum(array_map(fn($i) => $i * $i, range(1, $n)));'
@@ -48,9 +48,8 @@ def find_command(tree):
     if not tree.release:
         program = os.environ.get(f'SONDE_TEST_{tree.language.upper()}') or next(filter(None, map(shutil.which, tree.programs)), None)
         return [program] if program else None
-    root = os.path.join(sys.argv[3], tree.release) if len(sys.argv) > 3 and sys.argv[3] else ''
-    is_there = os.path.exists(os.path.join(root, '.complete')) and os.geteuid() == 0
-    return ['chroot', root, *tree.programs] if is_there else None
+    root = find_release(sys.argv[3], tree.release)
+    return ['chroot', root, *tree.programs] if root else None
 
 
 def place_program(tree, command):

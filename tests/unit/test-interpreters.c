@@ -186,9 +186,9 @@ take_walk (Fixture *fixture, guint64 generation)
   take (fixture, &walk, offsetof (SondeWalkRecord, frames) + 2 * sizeof walk.frames[0]);
 }
 
-/* A stack of the evaluator and of its caller. Returns: how many addresses it has afterwards */
+/* A stack of two. Returns: how many addresses it has afterwards */
 static size_t
-merge (Fixture *fixture, uint64_t addrs[SONDE_INTERPRETERS_MAX_DEPTH])
+merge_stack (Fixture *fixture, uint64_t addrs[SONDE_INTERPRETERS_MAX_DEPTH])
 {
   const SondePerfRecord sample = { .type = SONDE_PERF_RECORD_SAMPLE,
                                    .cpu = 1,
@@ -198,11 +198,18 @@ merge (Fixture *fixture, uint64_t addrs[SONDE_INTERPRETERS_MAX_DEPTH])
                                    .sample.ip = IN_EVAL };
   size_t n;
 
-  addrs[0] = IN_EVAL;
-  addrs[1] = BASE + 0x20;
   n = sonde_interpreters_merge (fixture->interpreters, fixture->process, &sample, addrs, 2, TRUE);
   sonde_interpreters_end_sample (fixture->interpreters, 1);
   return n;
+}
+
+/* The same of the evaluator and of its caller. */
+static size_t
+merge (Fixture *fixture, uint64_t addrs[SONDE_INTERPRETERS_MAX_DEPTH])
+{
+  addrs[0] = IN_EVAL;
+  addrs[1] = BASE + 0x20;
+  return merge_stack (fixture, addrs);
 }
 
 static guint64
@@ -328,6 +335,11 @@ leaves_a_stack_without_a_walk_as_it_is (Fixture *fixture, gconstpointer data)
   g_assert_cmpuint (merge (fixture, addrs), ==, 2);
   g_assert_cmphex (addrs[0], ==, IN_EVAL);
   g_assert_cmpuint (count (fixture, SONDE_STATISTIC_WALKS), ==, 0);
+  /* Only those are counted that have the interpreter's function, of a process that is walked. */
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_WALKS_ABSENT), ==, 2);
+  addrs[0] = BASE + 0x40;
+  g_assert_cmpuint (merge_stack (fixture, addrs), ==, 2);
+  g_assert_cmpuint (count (fixture, SONDE_STATISTIC_WALKS_ABSENT), ==, 2);
 }
 
 static void

@@ -215,8 +215,12 @@ test_late (Fixture *fixture, gconstpointer data)
   sonde_jit_names_note (names, PID, 0x1010, FALSE);
   sonde_jit_names_note (names, PID, 0x1018, FALSE);
   sonde_jit_names_note (names, PID, 0x3010, TRUE); /* behind a call that does not return */
-  sonde_jit_names_note (names, PID, 0x5000, FALSE);
+  for (guint i = 0; i < 3; i++)
+    sonde_jit_names_note (names, PID, 0x5000, FALSE);
+  sonde_jit_names_note (names, PID, 0x6000, TRUE); /* not where a sample was */
   sonde_jit_names_note (names, PID + 1, 0x1000, FALSE);
+  sonde_jit_names_note (names, PID + 2, 0x1000, FALSE); /* of whom nothing has come */
+  g_assert_cmpuint (fixture->base.tally.values[SONDE_STATISTIC_JIT_UNNAMED], ==, 1);
   put (fixture, "1000 100 said late\n3000 10 last\n");
   sonde_jit_names_end (names, PID + 1);
   late = sonde_jit_names_finish (names);
@@ -229,6 +233,7 @@ test_late (Fixture *fixture, gconstpointer data)
   g_assert_cmpstr (name[1].name, ==, "last");
   g_assert_cmpuint (name[1].end, ==, 0x3011);
   g_assert_cmpint (name[2].pid, ==, PID + 1);
+  g_assert_cmpuint (fixture->base.tally.values[SONDE_STATISTIC_JIT_UNNAMED], ==, 4);
 }
 
 static void

@@ -119,9 +119,9 @@ puts_options_before_all_others (Fixture *fixture, gconstpointer data)
   expect (fixture, "/node", "/node " NODE);
   expect (fixture, "/node --inspect app.js 1", "/node " NODE " --inspect app.js 1");
   expect (fixture, "/python3.12 -u prog.py", "/python3.12 -X perf -u prog.py");
-  expect (fixture, "/java -jar app.jar", "/java -XX:+PreserveFramePointer -jar app.jar");
-  expect (fixture, "/java -XX:+PreserveFramePointer Main",
-          "/java -XX:+PreserveFramePointer -XX:+PreserveFramePointer Main");
+  expect (fixture, "/java -jar app.jar",
+          "/java -XX:+IgnoreUnrecognizedVMOptions -XX:+PreserveFramePointer "
+          "-XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -jar app.jar");
 }
 
 static void
@@ -159,6 +159,26 @@ finds_what_runs_scripts_and_links (Fixture *fixture, gconstpointer data)
 }
 
 static void
+makes_a_file_where_there_is_none (Fixture *fixture, gconstpointer data)
+{
+  g_autofree char *path = sonde_named_command_dup_map_path (getpid ());
+  g_autofree char *text = NULL;
+
+  g_assert_true (g_file_set_contents (path, "1 1 f\n", -1, NULL));
+  g_assert_false (sonde_named_command_make_map (getpid ()));
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  g_assert_cmpstr (text, ==, "1 1 f\n");
+  g_assert_cmpint (g_unlink (path), ==, 0);
+  g_assert_cmpint (symlink ("/nowhere/at/all", path), ==, 0);
+  g_assert_false (sonde_named_command_make_map (getpid ()));
+  g_assert_cmpint (g_unlink (path), ==, 0);
+  g_assert_true (sonde_named_command_make_map (getpid ()));
+  g_assert_true (g_file_test (path, G_FILE_TEST_IS_REGULAR));
+  sonde_named_command_remove_map (getpid ());
+  g_assert_false (g_file_test (path, G_FILE_TEST_EXISTS));
+}
+
+static void
 removes_nothing_but_a_file_of_ones_own (Fixture *fixture, gconstpointer data)
 {
   g_autofree char *path = sonde_named_command_dup_map_path (getpid ());
@@ -183,6 +203,7 @@ main (int argc, char **argv)
   ADD ("leaves-commands-that-have-such-options", leaves_commands_that_have_such_options);
   ADD ("puts-options-before-all-others", puts_options_before_all_others);
   ADD ("finds-what-runs-scripts-and-links", finds_what_runs_scripts_and_links);
+  ADD ("makes-a-file-where-there-is-none", makes_a_file_where_there_is_none);
   ADD ("removes-nothing-but-a-file-of-ones-own", removes_nothing_but_a_file_of_ones_own);
   return g_test_run ();
 }

@@ -68,10 +68,28 @@ refuses_what_its_size_does_not_confirm (void)
 {
   PhpFile changed = php;
 
-  changed.globals_bytes = GLOBALS_BYTES + 8;
-  assert_refused (&changed, -ENOTSUP, "another size");
+  changed.globals_bytes = 1776 - 8;
+  assert_refused (&changed, -ENOTSUP, "is smaller");
   changed.globals_bytes = 0;
-  assert_refused (&changed, -ENOTSUP, "another size");
+  assert_refused (&changed, -ENOTSUP, "is smaller");
+}
+
+/* 8.2.32, 8.2.36, and what may come. */
+static void
+takes_states_that_have_grown (void)
+{
+  static const guint64 sizes[] = { 1776, 1800, 1824 };
+  PhpFile changed = php;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      SondeRuntime runtime = { 0 };
+      const char *why = "";
+
+      changed.globals_bytes = sizes[i];
+      g_assert_cmpint (find (&changed, &runtime, &why), ==, 0);
+      g_assert_cmpuint (runtime.version, ==, 802);
+    }
 }
 
 static void
@@ -238,7 +256,7 @@ finds_the_frames_of_8_4 (void)
   g_assert_cmpint (find (&newer, &runtime, &why), ==, 0);
   g_assert_cmpuint (runtime.version, ==, 804);
   g_assert_cmpuint (runtime.layout.code_file, ==, 168);
-  assert_refused (&mixed, -ENOTSUP, "another size");
+  assert_refused (&mixed, -ENOTSUP, "is smaller");
 }
 
 static void
@@ -259,6 +277,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/php-finder/refuses-what-its-size-does-not-confirm",
                    refuses_what_its_size_does_not_confirm);
+  g_test_add_func ("/php-finder/takes-states-that-have-grown", takes_states_that_have_grown);
   g_test_add_func ("/php-finder/refuses-versions-and-builds-that-it-does-not-know",
                    refuses_versions_and_builds_that_it_does_not_know);
   g_test_add_func ("/php-finder/finds-the-version-anywhere-in-constants-of-many-pieces",

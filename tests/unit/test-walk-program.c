@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <sys/capability.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,10 +28,10 @@
 
 /* NULL: skipped */
 static SondeWalkProgram *
-program_new (void)
+program_new_of (gboolean shows_closed)
 {
   g_autofree char *why = NULL;
-  SondeWalkProgram *program = sonde_walk_program_new (&why);
+  SondeWalkProgram *program = sonde_walk_program_new (shows_closed, &why);
 
   if (program != NULL)
     return program;
@@ -38,6 +40,12 @@ program_new (void)
     g_test_message ("%s", why);
   g_test_skip (why);
   return NULL;
+}
+
+static SondeWalkProgram *
+program_new (void)
+{
+  return program_new_of (FALSE);
 }
 
 static int
@@ -116,7 +124,7 @@ says_why_there_is_none (void)
       char *why = NULL;
 
       /* Where everybody may load programs there is nothing to be refused. */
-      _exit (cap_set_proc (none) == 0 && sonde_walk_program_new (&why) == NULL && why != NULL
+      _exit (cap_set_proc (none) == 0 && sonde_walk_program_new (FALSE, &why) == NULL && why != NULL
                      && why[0] != '\0'
                  ? EXIT_SUCCESS
                  : EXIT_FAILURE);
@@ -134,7 +142,7 @@ load_by_what_a_broker_has (void)
 
   if (!sonde_capabilities_init (NULL) || !sonde_broker_calls_enforce (STDERR_FILENO, NULL))
     _exit (EXIT_FAILURE);
-  program = sonde_walk_program_new (&why);
+  program = sonde_walk_program_new (FALSE, &why);
   _exit (program != NULL ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
@@ -199,6 +207,104 @@ is_loaded_for_little (void)
   g_assert_cmpuint (n_instructions, <, 10000);
   g_assert_cmpuint (n_bytes, >, 0);
   g_assert_cmpuint (n_bytes, <=, (1 << 20) + g_get_num_processors () * (16 << 10));
+}
+
+/* --- what stays of it --- */
+
+#define N_LOADS      1000 /* with SONDE_TEST_LONG=1, else a hundredth */
+#define N_GRACE_MS   5000 /* the kernel frees a program and its maps in its own time */
+#define MAX_OF_OTHER 64
+
+/* Numbers of objects of the kernel that are there: @command: what tells the next one. -1: it may
+ * not be asked */
+static int
+count_objects (int command)
+{
+  union bpf_attr attr = { 0 };
+  int n = 0;
+
+  while (syscall (SYS_bpf, command, &attr, sizeof attr) == 0)
+    {
+      n++;
+      attr = (union bpf_attr){ .start_id = attr.next_id };
+    }
+  return errno == ENOENT ? n : -1;
+}
+
+static guint
+count_descriptors (void)
+{
+  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (folder) != NULL)
+    n++;
+  return n;
+}
+
+/* As a session does it from its begin to its end. FALSE: skipped */
+static gboolean
+load_and_leave (pid_t pid)
+{
+  g_autoptr (SondeWalkProgram) program = program_new ();
+  const SondeWalkPlace place = { .generation = 1 };
+  sonde_autofd int clock_fd = -1;
+  sonde_autofd int output_fd = -1;
+
+  if (program == NULL)
+    return FALSE;
+  clock_fd = open_event (PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_IP);
+  output_fd = open_event (PERF_COUNT_SW_BPF_OUTPUT, PERF_SAMPLE_RAW);
+  if (clock_fd < 0 || output_fd < 0)
+    return FALSE;
+  g_assert_cmpint (sonde_walk_program_set_output (program, 0, output_fd), ==, 0);
+  g_assert_cmpint (sonde_walk_program_attach (program, clock_fd), ==, 0);
+  g_assert_cmpint (sonde_walk_program_set_place (program, pid, &place), ==, 0);
+  return TRUE;
+}
+
+/* Of programs, maps and types no more are there than before; others on this machine may have some.
+ */
+static void
+leaves_nothing (void)
+{
+  static const int commands[] = { BPF_PROG_GET_NEXT_ID, BPF_MAP_GET_NEXT_ID, BPF_BTF_GET_NEXT_ID };
+  gboolean is_long = g_getenv ("SONDE_TEST_LONG") != NULL;
+  guint n_loads = is_long ? N_LOADS : N_LOADS / 100;
+  int before[G_N_ELEMENTS (commands)];
+  int after[G_N_ELEMENTS (commands)];
+  guint n_fds;
+  int n_more = 0;
+
+  if (!load_and_leave (getpid ()))
+    {
+      g_test_skip ("needs the right to programs and to events of whole processors");
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    before[i] = count_objects (commands[i]);
+  n_fds = count_descriptors ();
+  for (guint i = 0; i < n_loads; i++)
+    g_assert_true (load_and_leave (getpid ()));
+  g_assert_cmpuint (count_descriptors (), ==, n_fds);
+  for (guint ms = 0; ms <= N_GRACE_MS; ms += 100)
+    {
+      n_more = 0;
+      for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+        {
+          after[i] = count_objects (commands[i]);
+          n_more = MAX (n_more, after[i] - before[i]);
+        }
+      if (n_more <= 0)
+        break;
+      g_usleep (100000);
+    }
+  g_test_message ("%u loads: programs %d, %d; maps %d, %d; types %d, %d; descriptors %u", n_loads,
+                  before[0], after[0], before[1], after[1], before[2], after[2], n_fds);
+  if (before[0] < 0)
+    g_test_skip ("the kernel does not tell what programs there are");
+  else
+    g_assert_cmpint (n_more, <, is_long ? MAX_OF_OTHER : (int) n_loads);
 }
 
 /* --- an interpreter of our own --- */
@@ -352,12 +458,12 @@ typedef struct
 } Sampled;
 
 static gboolean
-sampled_init (Sampled *self, gsize n_pages)
+sampled_init_of (Sampled *self, gsize n_pages, gboolean shows_closed)
 {
   gsize page_bytes = (gsize) sysconf (_SC_PAGESIZE);
   cpu_set_t cpus;
 
-  *self = (Sampled){ .program = program_new (), .clock_fd = -1, .output_fd = -1 };
+  *self = (Sampled){ .program = program_new_of (shows_closed), .clock_fd = -1, .output_fd = -1 };
   if (self->program == NULL)
     return FALSE;
   CPU_ZERO (&cpus);
@@ -380,6 +486,12 @@ sampled_init (Sampled *self, gsize n_pages)
   self->codes = g_array_new (FALSE, FALSE, sizeof (SondeWalkCode));
   self->walks = g_array_new (FALSE, FALSE, sizeof (SondeWalkRecord));
   return TRUE;
+}
+
+static gboolean
+sampled_init (Sampled *self, gsize n_pages)
+{
+  return sampled_init_of (self, n_pages, FALSE);
 }
 
 static void
@@ -1419,6 +1531,44 @@ numbers_all_that_it_tells_also_what_is_lost (void)
   sampled_clear (&sampled);
 }
 
+/* How often it is walked in some time. */
+static guint
+count_walks (Sampled *sampled)
+{
+  guint n_before = sampled->walks->len;
+
+  burn (RUN_MS / 3);
+  sampled_read (sampled);
+  return sampled->walks->len - n_before;
+}
+
+static void
+walks_nothing_that_has_closed_itself (void)
+{
+  for (gboolean shows_closed = FALSE; shows_closed <= TRUE; shows_closed++)
+    {
+      FakeInterpreter fake;
+      Sampled sampled;
+
+      if (!sampled_init_of (&sampled, RING_PAGES, shows_closed) || !fake_init (&fake))
+        {
+          sampled_clear (&sampled);
+          return;
+        }
+      g_assert_cmpint (sonde_walk_program_set_place (sampled.program, getpid (), &fake.place), ==,
+                       0);
+      g_assert_cmpuint (count_walks (&sampled), >, 0);
+      g_assert_cmpint (prctl (PR_SET_DUMPABLE, 0), ==, 0);
+      /* What was on its way. */
+      sampled_read (&sampled);
+      g_assert_cmpint (count_walks (&sampled) > 0, ==, shows_closed);
+      g_assert_cmpint (prctl (PR_SET_DUMPABLE, 1), ==, 0);
+      g_assert_cmpuint (count_walks (&sampled), >, 0);
+      fake_clear (&fake);
+      sampled_clear (&sampled);
+    }
+}
+
 /* As a worker could say it that was taken over. */
 static void
 outlives_places_that_mean_nothing (void)
@@ -1466,6 +1616,7 @@ main (int argc, char **argv)
   g_test_add_func ("/walk-program/needs-two-capabilities-and-the-calls-of-a-broker",
                    needs_two_capabilities_and_the_calls_of_a_broker);
   g_test_add_func ("/walk-program/is-loaded-for-little", is_loaded_for_little);
+  g_test_add_func ("/walk-program/leaves-nothing", leaves_nothing);
   g_test_add_func ("/walk-program/ends-where-the-list-does-not", ends_where_the_list_does_not);
   g_test_add_func ("/walk-program/ends-where-the-list-of-php-does-not",
                    ends_where_the_list_of_php_does_not);
@@ -1485,6 +1636,8 @@ main (int argc, char **argv)
                    tells_again_of_code_of_ruby_whose_file_is_another);
   g_test_add_func ("/walk-program/numbers-all-that-it-tells-also-what-is-lost",
                    numbers_all_that_it_tells_also_what_is_lost);
+  g_test_add_func ("/walk-program/walks-nothing-that-has-closed-itself",
+                   walks_nothing_that_has_closed_itself);
   g_test_add_func ("/walk-program/outlives-places-that-mean-nothing",
                    outlives_places_that_mean_nothing);
   g_test_add_func ("/walk-program/walks-what-runs", walks_what_runs);

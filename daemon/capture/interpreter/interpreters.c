@@ -498,26 +498,32 @@ sonde_interpreters_merge (SondeInterpreters *self,
   SondeMixedResult result;
   size_t n_merged;
 
-  if (walk == NULL || known == NULL || known->place == 0 || walk->generation != known->place
-      || known->generation != sonde_process_generation (process) || is_shut (process))
+  if (known == NULL || known->place == 0 || known->generation != sonde_process_generation (process)
+      || is_shut (process))
     return n_addrs;
   runtime = &known->file->runtime;
-  for (uint32_t i = 0; i < walk->n_frames; i++)
-    self->names[i] = name_frame (self, runtime, sample, &walk->frames[i], &is_unnamed);
   stack = (SondeMixedStack){
     .addrs = addrs,
     .n_addrs = n_addrs,
     .is_complete = is_complete,
     .evaluators = known->evaluators,
     .n_evaluators = runtime->n_evaluators,
-    .frames = walk->frames,
-    .names = self->names,
-    .n_frames = walk->n_frames,
-    .flags = walk->flags,
-    .entry = (SondeWalkEntry) runtime->layout.entry,
-    .begins_early = sonde_runtime_kinds[runtime->kind].begins_early,
-    .apart = name_tagged (self, runtime, APART, sample->time_ns),
   };
+  if (walk == NULL || walk->generation != known->place)
+    {
+      sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS_ABSENT,
+                       sonde_mixed_stack_is_interpreted (&stack));
+      return n_addrs;
+    }
+  for (uint32_t i = 0; i < walk->n_frames; i++)
+    self->names[i] = name_frame (self, runtime, sample, &walk->frames[i], &is_unnamed);
+  stack.frames = walk->frames;
+  stack.names = self->names;
+  stack.n_frames = walk->n_frames;
+  stack.flags = walk->flags;
+  stack.entry = (SondeWalkEntry) runtime->layout.entry;
+  stack.begins_early = sonde_runtime_kinds[runtime->kind].begins_early;
+  stack.apart = name_tagged (self, runtime, APART, sample->time_ns);
   result = sonde_mixed_stack_merge (&stack, self->merged, G_N_ELEMENTS (self->merged), &n_merged);
   memcpy (addrs, self->merged, n_merged * sizeof addrs[0]);
   sonde_tally_add (self->tally, SONDE_STATISTIC_WALKS, 1);

@@ -67,6 +67,12 @@ count_evaluators (const SondeMixedStack *self)
   return n;
 }
 
+bool
+sonde_mixed_stack_is_interpreted (const SondeMixedStack *self)
+{
+  return count_evaluators (self) > 0;
+}
+
 /* Returns: the first frame behind the segment that begins at @from */
 static size_t
 put_segment (const SondeMixedStack *self, size_t from, StackOutput *out)

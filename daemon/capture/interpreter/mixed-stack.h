@@ -40,6 +40,9 @@ typedef enum
   SONDE_MIXED_APART, /* they do not fit: the interpreter's are behind the native ones */
 } SondeMixedResult;
 
+/* Whether the native stack has the evaluating function. */
+bool sonde_mixed_stack_is_interpreted (const SondeMixedStack *self);
+
 /* @out: leaf first; what does not fit is cut off behind. @n_out: (out) */
 SondeMixedResult
 sonde_mixed_stack_merge (const SondeMixedStack *self, uint64_t *out, size_t max_out, size_t *n_out);

@@ -24,21 +24,25 @@
   .code_name = 8, .code_scope = 16, .scope_name = 8, .instruction_line = 24, .text_length = 16,    \
   .text_hash = 8, .text_state = 4, .text_ascii = 24
 
-/* Source: offsetof() in Debian's php8.2-dev and php8.4-dev, the headers of 8.2.36 and 8.4.27 */
+/* Within one ZEND_MODULE_API_NO fields of the state keep their places, as extensions have these
+ * compiled in; some came behind them, between 8.2.32 and 8.2.36.
+ *
+ * Source: offsetof() in Debian's php8.2-dev and php8.4-dev, the headers of 8.2.32, 8.2.36 and
+ * 8.4.27 */
 static const struct
 {
   const char *build; /* ZEND_MODULE_API_NO */
   unsigned version;
-  uint64_t globals_bytes; /* of executor_globals */
+  uint64_t globals_bytes; /* of executor_globals, at least */
   SondeWalkLayout layout;
 } versions[] = {
   { "API20220829",
     802,
-    1800,
+    1776,
     { FRAMES, NAMES, .code_n_lines = 80, .code_lines = 88, .code_file = 152, .code_line = 160 } },
   { "API20240924",
     804,
-    1984,
+    1960,
     { FRAMES, NAMES, .code_n_lines = 96, .code_lines = 104, .code_file = 168, .code_line = 176 } },
 };
 
@@ -157,8 +161,8 @@ sonde_php_find (const SondeElfFile *file,
     return result == -ENOMEM ? result : -ENOTSUP;
   if (row == N_VERSIONS)
     return -ENOTSUP;
-  *why = "its state has another size than that of its version";
-  if (symbols[GLOBALS].st_value == 0 || symbols[GLOBALS].st_size != versions[row].globals_bytes)
+  *why = "its state is smaller than that of its version";
+  if (symbols[GLOBALS].st_value == 0 || symbols[GLOBALS].st_size < versions[row].globals_bytes)
     return -ENOTSUP;
   *runtime = (SondeRuntime){ .kind = SONDE_WALK_PHP,
                              .version = versions[row].version,

@@ -33,7 +33,7 @@ typedef struct
   JitSource dump;
   JitSource text;
   gboolean has_missed; /* an address without a name */
-  GHashTable *unnamed; /* uint64_t, in boxes: address and whether it is a return */
+  GHashTable *unnamed; /* uint64_t, in boxes: address and whether it is a return → samples in it */
 } JitProcess;
 
 struct SondeJitNames
@@ -412,22 +412,35 @@ sonde_jit_names_find (SondeJitNames *self, int32_t pid, uint64_t address, gint64
   return *code.mark;
 }
 
+static void
+count_unnamed (SondeJitNames *self, guint n_samples)
+{
+  sonde_tally_add (self->tally, SONDE_STATISTIC_JIT_UNNAMED, n_samples);
+}
+
 void
 sonde_jit_names_note (SondeJitNames *self, int32_t pid, uint64_t address, gboolean is_return)
 {
   JitProcess *process = find_process (self, pid);
   uint64_t key = address << 1 | (uint64_t) is_return;
+  gpointer n_samples = NULL;
+  gboolean is_known;
 
-  if (process == NULL)
-    return;
-  process->has_missed = TRUE;
-  if (!self->keeps_late)
-    return;
-  if (process->unnamed == NULL)
+  if (process != NULL)
+    process->has_missed = TRUE;
+  if (process != NULL && self->keeps_late && process->unnamed == NULL)
     process->unnamed = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-  if (g_hash_table_size (process->unnamed) < SONDE_JIT_MAX_UNNAMED
-      && !g_hash_table_contains (process->unnamed, &key))
-    g_hash_table_add (process->unnamed, g_memdup2 (&key, sizeof key));
+  if (process == NULL || process->unnamed == NULL)
+    {
+      count_unnamed (self, !is_return);
+      return;
+    }
+  is_known = g_hash_table_lookup_extended (process->unnamed, &key, NULL, &n_samples);
+  if (!is_known && g_hash_table_size (process->unnamed) >= SONDE_JIT_MAX_UNNAMED)
+    count_unnamed (self, !is_return);
+  else if (!is_known || !is_return)
+    g_hash_table_insert (process->unnamed, g_memdup2 (&key, sizeof key),
+                         GUINT_TO_POINTER (GPOINTER_TO_UINT (n_samples) + !is_return));
 }
 
 /* --- ends --- */
@@ -441,7 +454,8 @@ compare_keys (const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
-static void
+/* Returns: whether there is a name now */
+static gboolean
 add_late (SondeJitNames *self, JitProcess *process, uint64_t key)
 {
   uint64_t address = key >> 1;
@@ -452,17 +466,19 @@ add_late (SondeJitNames *self, JitProcess *process, uint64_t key)
   SondeJitCode code;
 
   if (last != NULL && last->pid == process->pid && address < last->end)
-    return;
-  if (!sonde_jit_map_lookup (process->map, address - (key & 1), G_MAXINT64, &code)
+    return TRUE;
+  if (process->map == NULL
+      || !sonde_jit_map_lookup (process->map, address - (key & 1), G_MAXINT64, &code)
       || self->late->len >= SONDE_JIT_MAX_LATE
       || strlen (code.name) >= SONDE_JIT_MAX_LATE_BYTES - self->n_late_bytes)
-    return;
+    return FALSE;
   added.begin = code.begin;
   /* A call that never returns may be the last instruction. */
   added.end = MAX (code.end, address + 1);
   added.name = g_strdup (code.name);
   self->n_late_bytes += strlen (code.name);
   g_array_append_val (self->late, added);
+  return TRUE;
 }
 
 static void
@@ -480,12 +496,13 @@ end_process (SondeJitNames *self, JitProcess *process)
   close_source (self, &process->dump);
   close_source (self, &process->text);
   self->n_bytes -= process->n_bytes;
-  if (process->map == NULL || process->unnamed == NULL)
+  if (process->unnamed == NULL)
     return;
   keys = g_hash_table_get_keys_as_array (process->unnamed, &n_keys);
   qsort (keys, n_keys, sizeof *keys, compare_keys);
   for (guint i = 0; i < n_keys; i++)
-    add_late (self, process, *(const uint64_t *) keys[i]);
+    if (!add_late (self, process, *(const uint64_t *) keys[i]))
+      count_unnamed (self, GPOINTER_TO_UINT (g_hash_table_lookup (process->unnamed, keys[i])));
 }
 
 void
