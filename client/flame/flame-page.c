@@ -15,8 +15,8 @@
 #define PIECE_BYTES  (64u << 10) /* GConverterOutputStream copies what it is given at once */
 
 static const char *const scripts[]
-    = { "data.js",   "model.js",    "colors.js", "tip.js", "graph.js",
-        "tracks.js", "timeline.js", "table.js",  "main.js" };
+    = { "data.js", "model.js",    "trees.js",  "colors.js",   "tip.js",   "graph.js",
+        "menu.js", "sandwich.js", "tracks.js", "timeline.js", "table.js", "main.js" };
 
 static void
 append_resource (GString *out, const char *name)

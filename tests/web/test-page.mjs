@@ -278,6 +278,68 @@ const cases = {
     await expectFrame(page, 1, .1, 'worker (pid 200)');
   }),
 
+  'a function stands between its callers and callees': on('small', async page => {
+    await page.mouse.click(...await place(page, 3, .2), {button: 'right'});
+    equal((await page.locator('#menu').getByRole('menuitem').allInnerTexts())[0].replace(/\s+/g, ' '), 'Callers and callees s', 'the menu');
+    await page.getByRole('menuitem', {name: 'Callers and callees'}).click();
+    equal(await page.locator('#tab-sandwich').getAttribute('aria-selected'), 'true', 'the tab');
+    equal(await text(page, '#sandwich-name'), 'work_loop', 'the function');
+    equal(await text(page, '#sandwich-note'), 'worker · total 60.0 %, 600 samples; self 0.0 %', 'its figures');
+    const at = async (id, row, share) => {
+      const box = await page.locator(`#${id}`).boundingBox();
+      await page.mouse.move(box.x + box.width * share, id === 'callers' ? box.y + box.height - (row + .5) * ROW : box.y + (row + .5) * ROW);
+      return (await text(page, '#tip')).replace(/\s+/g, ' ');
+    };
+    for (const [id, row, share, wanted] of [['callers', 0, .5, 'work_loop'], ['callers', 1, .5, 'main'], ['callers', 2, .5, 'worker (pid 200)'],
+      ['callees', 0, .5, 'work_loop'], ['callees', 1, .5, 'sha256_block'], ['callees', 1, .9, 'memcpy']]) {
+      const tip = await at(id, row, share);
+      check(tip.startsWith(wanted), `${wanted} is not in row ${row} of ${id}: ${tip}`);
+    }
+    check((await at('callees', 1, .5)).includes('Total 42.0 % 420 samples Self 42.0 %'), 'the callee has another weight');
+    await page.mouse.down();
+    await page.mouse.up();
+    check((await at('callees', 1, .95)).startsWith('sha256_block'), 'a click does not zoom');
+    await page.keyboard.press('Escape');
+    check((await at('callees', 1, .95)).startsWith('memcpy'), 'Escape does not show everything');
+  }),
+
+  'sandwiches follow ranges and threads': on('small', async page => {
+    await page.keyboard.press('t');
+    await page.locator('#rows button').filter({hasText: 'main'}).focus();
+    await page.keyboard.press('s');
+    equal(await text(page, '#sandwich-note'), 'server · total 100.0 %, 1,000 samples; self 0.0 %', 'figures of main');
+    await page.locator('#from').fill('0');
+    await page.locator('#to').fill('4');
+    await page.locator('#to').press('Tab');
+    equal(await text(page, '#sandwich-note'), 'server · total 100.0 %, 400 samples; self 0.0 %', 'figures of the range');
+    await page.keyboard.press('t');
+    await page.locator('#rows button').filter({hasText: 'blend'}).focus();
+    await page.keyboard.press('s');
+    await page.getByRole('button', {name: /^worker \(pid 200\)/}).click();
+    equal(await text(page, '#sandwich-note'), 'libpaint.so.2 · nothing of it is selected', 'figures of nothing');
+    check(await page.locator('#callers').isHidden(), 'there is a picture of nothing');
+  }),
+
+  'the menu of a function is opened, walked and left by keys': on('small', async page => {
+    await page.locator('#graph').focus();
+    for (const key of ['ArrowUp', 'ArrowUp', 'ArrowUp', 'Shift+F10'])
+      await page.keyboard.press(key);
+    const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
+    check((await focused()).startsWith('Callers and callees'), await focused());
+    equal(await page.locator('#menu').getAttribute('aria-label'), 'main', 'whose menu it is');
+    await page.keyboard.press('Escape');
+    equal(await focused(), 'graph', 'the focus');
+    check(await page.locator('#menu').isHidden(), 'the menu is there');
+    await page.locator('#deeds').focus();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('s');
+    equal(await text(page, '#sandwich-name'), 'main', 'the function');
+    await page.locator('#callees').focus();
+    for (const key of ['ArrowUp', 'ArrowDown', 'Enter', 's'])
+      await page.keyboard.press(key);
+    equal(await text(page, '#sandwich-name'), 'work_loop', 'the callee');
+  }),
+
   'the table sorts, filters and leads back to the graph': on('small', async page => {
     await page.keyboard.press('t');
     const first = () => page.locator('#rows tr td').first().innerText();
@@ -339,13 +401,13 @@ const cases = {
   'axe finds nothing wrong for those who cannot see or use a mouse': async () => {
     const axe = readFileSync(axePath, 'utf8');
     for (const scheme of ['light', 'dark'])
-      for (const key of [null, 't', '?']) {
+      for (const keys of [[], ['t'], ['3'], ['3', 'menu'], ['?']]) {
         const page = await open('compared', {scheme});
-        if (key)
-          await page.keyboard.press(key);
+        for (const key of keys)
+          await (key === 'menu' ? page.locator('#deeds').click() : page.keyboard.press(key));
         await page.evaluate(axe);
         const {violations} = await page.evaluate(() => window.axe.run());
-        equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${scheme} ${key}`);
+        equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${scheme} ${keys}`);
         await close(page);
       }
   },
@@ -356,7 +418,7 @@ const cases = {
       await page.keyboard.press('Tab');
       reached.add(await page.evaluate(() => document.activeElement.id));
     }
-    for (const id of ['search', 'theme', 'help-open', 'from', 'to', 'fold', 'plot', 'tab-graph', 'flame', 'invert', 'graph'])
+    for (const id of ['search', 'theme', 'help-open', 'from', 'to', 'fold', 'plot', 'tab-graph', 'flame', 'invert', 'deeds', 'graph'])
       check(reached.has(id), `#${id} is not reached`);
   }),
 

@@ -3,20 +3,30 @@
 
 const $ = id => document.getElementById(id);
 
+const VIEWS = ['graph', 'table', 'sandwich'];
+
 class Page {
   constructor(data) {
     this.data = data;
     this.model = new Model(data);
     this.colors = new Colors(this.model);
+    this.isInverted = false;
+    this.shown = 'graph';
     this.setDark(matchMedia('(prefers-color-scheme: dark)').matches);
     this.writeHead();
     $('timeline').hidden = data.unit !== 'sample'; // calls are counted, not dated
     const tip = new Tip($('tip'));
-    this.graph = new Graph(this.model, this.colors, tip, {
-      zoom: frame => { $('reset').disabled = frame < 0; },
+    const on = {
+      zoom: () => this.showZoom(),
       focus: text => { $('live').textContent = text; },
-    });
-    this.table = new FunctionTable(this.model, {search: text => this.searchFor(text)});
+      menu: place => this.openMenu(place),
+      search: text => this.searchFor(text),
+    };
+    this.menu = new Menu($('menu'));
+    this.graph = new Graph($('scroll'), this.model, this.colors, tip, on);
+    this.table = new FunctionTable(this.model, on);
+    this.sandwich = new Sandwich(this.model, this.colors, tip, on);
+    this.graph.show(new CallerTree(this.model));
     this.table.update();
     this.timeline = new Timeline(data, this.colors, tip, {select: () => this.select()});
     this.nameGraph();
@@ -71,20 +81,26 @@ class Page {
 
   redraw() {
     this.graph.draw();
+    this.sandwich.draw();
     this.timeline.draw();
   }
 
   nameGraph() {
     const {whole} = this.model;
-    $('graph').setAttribute('aria-label', `${this.graph.isInverted ? 'Functions and their callers' : 'Call tree'} of ${weigh(whole, this.data.unit)}`);
+    $('graph').setAttribute('aria-label', `${this.isInverted ? 'Functions and their callers' : 'Call tree'} of ${weigh(whole, this.data.unit)}`);
+  }
+
+  makeTree() {
+    return this.isInverted ? invert(this.model) : new CallerTree(this.model);
   }
 
   // The time line has another range, or other threads.
   select() {
     const {range, threads} = this.timeline;
     this.model.select(range, threads);
-    this.graph.rebuild();
+    this.graph.show(this.makeTree());
     this.table.update();
+    this.sandwich.update();
     this.showRange();
     this.nameGraph();
     this.showMatches();
@@ -125,8 +141,8 @@ class Page {
       $('matched').textContent = 'no regular expression';
       return;
     }
-    this.graph.search(this.wanted);
-    this.table.search(this.wanted);
+    for (const name of VIEWS)
+      this[name].search(this.wanted);
     this.showMatches();
   }
 
@@ -143,18 +159,53 @@ class Page {
   }
 
   show(name) {
-    for (const other of ['graph', 'table']) {
+    this.shown = name;
+    for (const other of VIEWS) {
       const isShown = other === name;
       $(`${other}-panel`).hidden = !isShown;
       $(`tab-${other}`).setAttribute('aria-selected', String(isShown));
       $(`tab-${other}`).tabIndex = isShown ? 0 : -1;
     }
-    for (const id of ['direction', 'invert', 'reset'])
+    for (const id of ['direction', 'invert'])
       $(id).hidden = name !== 'graph';
-    if (name === 'table')
-      this.table.show();
+    $('reset').hidden = name === 'table';
+    this[name].appear();
+    this.showZoom();
+  }
+
+  showZoom() {
+    $('reset').disabled = !(this.shown === 'table' ? false : this[this.shown].isZoomed());
+  }
+
+  reset() {
+    if (this.shown !== 'table')
+      this[this.shown].reset();
+  }
+
+  // The function that the keys and the menu are about.
+  chosen() {
+    return this[this.shown].chosen();
+  }
+
+  showSandwich({fn}) {
+    this.sandwich.choose(fn);
+    this.show('sandwich');
+    $('live').textContent = `Callers and callees of ${this.data.functions[fn].name}`;
+  }
+
+  openMenu(place) {
+    const chosen = this.chosen();
+    if (chosen)
+      this.menu.open(place, this.data.functions[chosen.fn].shown, DEEDS.map(({label, key, act}) =>
+        ({label, key, act: () => act(this, chosen)})));
+  }
+
+  openMenuBelow(button) {
+    const {left, bottom} = button.getBoundingClientRect();
+    if (this.chosen())
+      this.openMenu({x: left, y: bottom + 4});
     else
-      this.graph.resize(); // what has changed meanwhile is there with it, not a moment later
+      $('live').textContent = 'Choose a function first: click it, or walk there by arrow keys';
   }
 
   setIcicle(isIcicle) {
@@ -166,8 +217,9 @@ class Page {
   }
 
   invert() {
-    this.graph.setInverted(!this.graph.isInverted);
-    $('invert').setAttribute('aria-pressed', String(this.graph.isInverted));
+    this.isInverted = !this.isInverted;
+    this.graph.show(this.makeTree(), {isOther: true});
+    $('invert').setAttribute('aria-pressed', String(this.isInverted));
     this.nameGraph();
   }
 
@@ -202,18 +254,19 @@ class Page {
     $('search').addEventListener('input', () => this.search());
     $('theme').addEventListener('click', () => this.switchTheme());
     $('help-open').addEventListener('click', () => $('help').showModal());
-    $('tab-graph').addEventListener('click', () => this.show('graph'));
-    $('tab-table').addEventListener('click', () => this.show('table'));
+    for (const name of VIEWS)
+      $(`tab-${name}`).addEventListener('click', () => this.show(name));
+    $('deeds').addEventListener('click', () => this.openMenuBelow($('deeds')));
     $('flame').addEventListener('click', () => this.setIcicle(false));
     $('icicle').addEventListener('click', () => this.setIcicle(true));
     $('invert').addEventListener('click', () => this.invert());
-    $('reset').addEventListener('click', () => this.graph.zoom(-1));
+    $('reset').addEventListener('click', () => this.reset());
     $('from').addEventListener('change', setRange);
     $('to').addEventListener('change', setRange);
     $('range-clear').addEventListener('click', () => this.timeline.clearRange());
     $('thread-clear').addEventListener('click', () => this.timeline.choose(null));
     $('fold').addEventListener('click', () => this.fold());
-    this.listenToGroup('tab-graph', 'tab-table');
+    this.listenToGroup(...VIEWS.map(name => `tab-${name}`));
     this.listenToGroup('flame', 'icicle');
   }
 
@@ -227,19 +280,31 @@ class Page {
     }
     const actions = {
       '/': () => $('search').select(),
-      Escape: () => this.graph.zoom(-1),
+      Escape: () => this.reset(),
       i: () => this.invert(),
       f: () => this.setIcicle(!this.graph.isIcicle),
-      t: () => this.show($('table-panel').hidden ? 'table' : 'graph'),
+      t: () => this.show(this.shown === 'table' ? 'graph' : 'table'),
       d: () => this.switchTheme(),
       '?': () => $('help').showModal(),
     };
+    for (const {key, act} of DEEDS)
+      actions[key] = () => {
+        const chosen = this.chosen();
+        if (chosen)
+          act(this, chosen);
+      };
+    VIEWS.forEach((name, i) => { actions[i + 1] = () => this.show(name); });
     if (actions[event.key]) {
       actions[event.key]();
       event.preventDefault();
     }
   }
 }
+
+// What can be done with a function that is chosen: {fn, stack}.
+const DEEDS = [
+  {label: 'Callers and callees', key: 's', act: (page, chosen) => page.showSandwich(chosen)},
+];
 
 loadData($('data')).then(data => new Page(data)).then(() => {
   performance.mark('sonde-drawn');

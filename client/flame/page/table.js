@@ -4,7 +4,7 @@
 const PAGE_ROWS = 200;
 
 class FunctionTable {
-  // on: {search (text)}
+  // on: {search (text), menu (place)}
   constructor(model, on) {
     const {data} = model;
     this.model = model;
@@ -24,6 +24,29 @@ class FunctionTable {
     this.body = document.getElementById('rows');
     this.more = document.getElementById('more');
     this.makeHead();
+    this.body.addEventListener('focusin', ({target}) => this.choose(target.closest('tr')));
+    this.body.addEventListener('contextmenu', event => this.openMenu(event));
+  }
+
+  // The row that keys and the menu are about.
+  choose(row) {
+    for (const other of this.body.querySelectorAll('[aria-current]'))
+      other.removeAttribute('aria-current');
+    if (row)
+      row.setAttribute('aria-current', 'true');
+  }
+
+  chosen() {
+    const row = this.body.querySelector('[aria-current]');
+    return row ? {fn: Number(row.dataset.fn)} : null;
+  }
+
+  openMenu(event) {
+    const row = event.target.closest('tr');
+    const {left, bottom} = row.getBoundingClientRect();
+    event.preventDefault();
+    this.choose(row);
+    this.on.menu(event.button === 2 ? {x: event.clientX, y: event.clientY} : {x: left + 24, y: bottom});
   }
 
   makeHead() {
@@ -75,6 +98,10 @@ class FunctionTable {
     });
   }
 
+  appear() {
+    this.show();
+  }
+
   show(nRows = PAGE_ROWS) {
     if (!this.entries)
       this.sumUp();
@@ -101,6 +128,7 @@ class FunctionTable {
 
   makeRow(entry) {
     const row = make('tr');
+    row.dataset.fn = entry.fn;
     row.append(...this.columns.map(({key}) => this.makeCell(entry, key)));
     return row;
   }
