@@ -340,6 +340,126 @@ const cases = {
     equal(await text(page, '#sandwich-name'), 'work_loop', 'the callee');
   }),
 
+  'the call tree opens, sorts and is walked by keys': on('small', async page => {
+    const rows = () => page.getByRole('treeitem').evaluateAll(list => list.map(row =>
+      `${row.getAttribute('aria-level')} ${row.querySelector('b').textContent} ${row.children[0].textContent} ${row.children[1].textContent}`));
+    const current = async () => page.locator(`#${await page.locator('#tree').getAttribute('aria-activedescendant')}`).locator('b').innerText();
+    await page.locator('#tab-tree').click();
+    equal(await rows(), ['1 worker (pid 200) 60.0 % 0.0 %', '2 main 60.0 % 0.0 %', '3 work_loop 60.0 % 0.0 %', '4 sha256_block 42.0 % 42.0 %',
+      '4 memcpy 18.0 % 18.0 %', '1 server (pid 100) 40.0 % 0.0 %'], 'what is open at first');
+    await page.locator('#tree').focus();
+    await page.keyboard.press('End');
+    equal(await current(), 'server (pid 100)', 'the last');
+    equal(await page.getByRole('treeitem', {expanded: false}).count(), 1, 'the number of closed ones');
+    await page.keyboard.press('ArrowRight');
+    equal((await rows()).slice(5), ['1 server (pid 100) 40.0 % 0.0 %', '2 main 40.0 % 0.0 %', '3 parse_request 28.0 % 0.0 %',
+      '3 render_page 12.0 % 0.0 %'], 'what is open then');
+    await page.keyboard.press('ArrowRight');
+    equal(await current(), 'main', 'the first callee');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    equal((await rows()).slice(7, 9), ['3 parse_request 28.0 % 0.0 %', '4 read_token 28.0 % 24.0 %'], 'what Enter opens');
+    await page.keyboard.press('ArrowLeft');
+    equal((await rows()).length, 9, 'the number of rows when it is closed');
+    await page.keyboard.press('ArrowLeft');
+    equal(await current(), 'main', 'the caller');
+    await page.getByRole('button', {name: 'Sort by function'}).click();
+    equal((await rows())[0], '1 server (pid 100) 40.0 % 0.0 %', 'the first by name');
+    await page.getByRole('button', {name: 'Sort by self'}).click();
+    await page.keyboard.press('i');
+    equal((await rows())[0], '1 sha256_block 42.0 % 42.0 %', 'the first that ran');
+    await page.locator('#tree').focus();
+    await page.keyboard.press('s');
+    equal(await text(page, '#sandwich-name'), 'sha256_block', 'the function of the row');
+  }),
+
+  'of a large tree only rows in sight are elements': on('stacks', async page => {
+    await page.locator('#tab-tree').click();
+    await page.locator('#tree').focus();
+    for (let i = 0; i < 400; i++)
+      await page.keyboard.press(i % 2 ? 'ArrowDown' : 'ArrowRight');
+    const n = await page.getByRole('treeitem').count();
+    check(n > 10 && n < 60, `there are ${n} elements`);
+    const height = await page.locator('#tree .space').evaluate(space => space.clientHeight);
+    check(height > 100 * 24, `the tree is ${height} pixels high`);
+    check(await page.locator('#tree [aria-selected="true"]').isVisible(), 'the row at hand is out of sight');
+  }),
+
+  'stacks with a function are left out, and told': on('small', async page => {
+    await clickFrame(page, 4, .5);
+    await page.keyboard.press('h');
+    equal(await text(page, '#edits-shown'), '820 of 1,000 samples are shown, 82.0 %', 'what is shown');
+    equal(await page.locator('#edits-list li').allInnerTexts(), 'without stacks of memcpy: 180 samples left out', 'what is not');
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 0, .5, 'all', 'Total 100.0 % 820 samples');
+    await expectFrame(page, 1, .1, 'worker (pid 200)', '51.2 % 420 samples');
+    await page.locator('#from').fill('4');
+    await page.locator('#from').press('Tab');
+    equal(await text(page, '#edits-shown'), '420 of 600 samples are shown, 70.0 %', 'what is shown of the range');
+    equal(await text(page, '#selected'), '600 samples, 60.0 %', 'what is selected');
+  }),
+
+  'stacks are seen from a function on': on('small', async page => {
+    await page.mouse.click(...await place(page, 3, .7), {button: 'right'});
+    await page.getByRole('menuitem', {name: 'Only stacks with it'}).click();
+    await expectFrame(page, 1, .5, 'parse_request', 'Total 100.0 % 280 samples');
+    await expectFrame(page, 3, .02, 'copy_to_user', '14.3 % 40 samples');
+    equal(await page.locator('#edits-list li').allInnerTexts(), 'only parse_request and what it calls: 720 samples left out', 'what is told');
+  }),
+
+  'a function merges into its callers, and edits add up, go back and forth': on('small', async page => {
+    await clickFrame(page, 3, .2);
+    await page.keyboard.press('m');
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 2, .1, 'main', '60.0 %');
+    await expectFrame(page, 3, .1, 'sha256_block', '42.0 %');
+    await clickFrame(page, 3, .1);
+    await page.keyboard.press('m'); // what ran counts for its caller then
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 2, .1, 'main', 'Total 60.0 % 600 samples Self 42.0 %');
+    equal(await text(page, '#edits-shown'), 'All 1,000 samples are shown', 'what is shown');
+    await clickFrame(page, 3, .1);
+    await page.keyboard.press('h');
+    equal(await text(page, '#edits-shown'), '820 of 1,000 samples are shown, 82.0 %', 'what is shown');
+    equal(await page.locator('#edits-list li').allInnerTexts(), ['work_loop merged into its callers', 'sha256_block merged into its callers',
+      'without stacks of memcpy: 180 samples left out'], 'what is told');
+    for (let i = 0; i < 4; i++)
+      await page.keyboard.press('z');
+    equal(await text(page, '#edits-shown'), 'All 1,000 samples are shown', 'what is shown');
+    check(await page.locator('#undo').isDisabled(), 'there is something to undo');
+    await expectFrame(page, 3, .1, 'work_loop', '60.0 %');
+    await page.keyboard.press('Shift+Z');
+    await expectFrame(page, 3, .1, 'sha256_block', '42.0 %');
+    await page.keyboard.press('Control+z');
+    await page.keyboard.press('Control+Shift+Z');
+    await page.locator('#redo').click();
+    equal(await page.locator('#edits-list li').count(), 2, 'the number of edits');
+  }),
+
+  'whatever is left out, the rest adds up': on('small', async page => {
+    await page.keyboard.press('t');
+    const names = await page.locator('#rows button').allInnerTexts();
+    for (const verb of ['h', 'o', 'm'])
+      for (const name of names) {
+        await page.locator('#rows').getByRole('button', {name, exact: true}).focus();
+        const [, total] = (await readTable(page)).get(name);
+        await page.locator('#rows').getByRole('button', {name, exact: true}).focus();
+        await page.keyboard.press(verb);
+        const [, n] = /^(?:All )?([\d,]+) /.exec(await text(page, '#edits-shown'));
+        equal(n.replace(',', ''), {h: 1000 - total, o: total, m: 1000}[verb], `what ${verb} ${name} leaves`);
+        const self = [...(await readTable(page)).values()].reduce((sum, [of]) => sum + of, 0);
+        equal(self, n.replace(',', ''), `the sum of the table after ${verb} ${name}`);
+        await page.keyboard.press('z');
+      }
+  }),
+
+  'what is left out of a comparison is so on both sides': on('compared', async page => {
+    await clickFrame(page, 4, .5);
+    await page.keyboard.press('h');
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 4, .2, 'sha256_block', 'Total 51.2 %', 'Before 37.5 % 240 samples', 'Change +13.7 points');
+  }),
+
   'the table sorts, filters and leads back to the graph': on('small', async page => {
     await page.keyboard.press('t');
     const first = () => page.locator('#rows tr td').first().innerText();
@@ -401,7 +521,7 @@ const cases = {
   'axe finds nothing wrong for those who cannot see or use a mouse': async () => {
     const axe = readFileSync(axePath, 'utf8');
     for (const scheme of ['light', 'dark'])
-      for (const keys of [[], ['t'], ['3'], ['3', 'menu'], ['?']]) {
+      for (const keys of [[], ['t'], ['3'], ['4'], ['4', 'menu'], ['4', 's', 'h'], ['?']]) {
         const page = await open('compared', {scheme});
         for (const key of keys)
           await (key === 'menu' ? page.locator('#deeds').click() : page.keyboard.press(key));

@@ -283,7 +283,7 @@ class Graph {
       lines.push(['Before', percent(before, this.tree.otherOf(-1)), count(before)]);
       lines.push(['Change', `${points(total, whole, before, this.tree.otherOf(-1))} points`]);
     }
-    const spread = data.spreads.get(this.tree.nodeOf(frame));
+    const spread = this.model.spreads.get(this.tree.nodeOf(frame));
     if (spread) {
       lines.push(['Each took', histogram(spread)]);
       lines.push(['', `${duration(bucketBegin(spread[0].bucket))} to ${duration(bucketBegin(spread[spread.length - 1].bucket + 1))}`]);
@@ -389,10 +389,7 @@ class Graph {
     const {current, tree} = this;
     if (!current || current.more || current.frame < 0)
       return null;
-    const stack = [];
-    for (let {frame} = current; frame >= 0; frame = tree.parentOf(frame))
-      stack.push({fn: tree.fnOf(frame), total: tree.totalOf(frame), self: tree.selfOf(frame)});
-    return {fn: tree.fnOf(current.frame), stack: tree.isUpward ? stack : stack.reverse()};
+    return {fn: tree.fnOf(current.frame), stack: stackOf(tree, current.frame)};
   }
 
   // By the pointer, or by a key, which tells no place of its own.

@@ -3,13 +3,14 @@
 
 const $ = id => document.getElementById(id);
 
-const VIEWS = ['graph', 'table', 'sandwich'];
+const VIEWS = ['graph', 'table', 'tree', 'sandwich'];
 
 class Page {
   constructor(data) {
     this.data = data;
     this.model = new Model(data);
     this.colors = new Colors(this.model);
+    this.edits = new Edits();
     this.isInverted = false;
     this.shown = 'graph';
     this.setDark(matchMedia('(prefers-color-scheme: dark)').matches);
@@ -25,8 +26,9 @@ class Page {
     this.menu = new Menu($('menu'));
     this.graph = new Graph($('scroll'), this.model, this.colors, tip, on);
     this.table = new FunctionTable(this.model, on);
+    this.tree = new CallTreeView(this.model, on);
     this.sandwich = new Sandwich(this.model, this.colors, tip, on);
-    this.graph.show(new CallerTree(this.model));
+    this.showTrees();
     this.table.update();
     this.timeline = new Timeline(data, this.colors, tip, {select: () => this.select()});
     this.nameGraph();
@@ -90,22 +92,56 @@ class Page {
     $('graph').setAttribute('aria-label', `${this.isInverted ? 'Functions and their callers' : 'Call tree'} of ${weigh(whole, this.data.unit)}`);
   }
 
-  makeTree() {
-    return this.isInverted ? invert(this.model) : new CallerTree(this.model);
+  showTrees(how) {
+    const tree = this.isInverted ? invert(this.model) : new CallerTree(this.model);
+    this.graph.show(tree, how);
+    this.tree.show(tree, how);
+  }
+
+  // Weights are others.
+  update() {
+    this.showTrees();
+    this.table.update();
+    this.sandwich.update();
+    this.showRange();
+    this.showEdits();
+    this.nameGraph();
+    this.showMatches();
   }
 
   // The time line has another range, or other threads.
   select() {
     const {range, threads} = this.timeline;
     this.model.select(range, threads);
-    this.graph.show(this.makeTree());
-    this.table.update();
-    this.sandwich.update();
-    this.showRange();
-    this.nameGraph();
-    this.showMatches();
+    this.update();
     const where = this.timeline.chosenLabel ? ` of ${this.timeline.chosenLabel}` : '';
     $('live').textContent = `${weigh(this.model.whole, this.data.unit)}${where} selected`;
+  }
+
+  edit(change) {
+    change(this.edits);
+    this.model.edit(this.edits.done);
+    this.update();
+    $('live').textContent = $('edits-shown').textContent;
+  }
+
+  // What is left out of stacks, and how much that is.
+  showEdits() {
+    const {model, edits} = this;
+    const {unit, functions} = this.data;
+    const told = edits.done.map(({verb, fn}, i) => {
+      const entry = make('li', '', VERBS[verb].tell(functions[fn].shown));
+      if (verb !== 'merge')
+        entry.append(`: ${weigh(model.hidden[i], unit)} left out`);
+      entry.title = functions[fn].name;
+      return entry;
+    });
+    $('edits').hidden = !edits.done.length && !edits.undone.length;
+    $('edits-list').replaceChildren(...told);
+    $('edits-shown').textContent = model.whole === model.selected ? `All ${weigh(model.whole, unit)} are shown`
+      : `${unit === 'ns' ? duration(model.whole) : GROUPED.format(model.whole)} of ${weigh(model.selected, unit)} are shown, ${percent(model.whole, model.selected)}`;
+    $('undo').disabled = !edits.done.length;
+    $('redo').disabled = !edits.undone.length;
   }
 
   showRange() {
@@ -117,7 +153,7 @@ class Page {
     $('range-clear').hidden = !timeline.range;
     $('thread-clear').hidden = !timeline.threads;
     $('selected').textContent = timeline.range || timeline.threads
-      ? `${weigh(model.whole, data.unit)}, ${percent(model.whole, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
+      ? `${weigh(model.selected, data.unit)}, ${percent(model.selected, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
   }
 
   // What is sought, by function: a part of the name or module, or a regular expression between slashes.
@@ -166,20 +202,15 @@ class Page {
       $(`tab-${other}`).setAttribute('aria-selected', String(isShown));
       $(`tab-${other}`).tabIndex = isShown ? 0 : -1;
     }
-    for (const id of ['direction', 'invert'])
-      $(id).hidden = name !== 'graph';
-    $('reset').hidden = name === 'table';
+    $('direction').hidden = name !== 'graph';
+    $('invert').hidden = name !== 'graph' && name !== 'tree';
+    $('reset').hidden = name !== 'graph' && name !== 'sandwich';
     this[name].appear();
     this.showZoom();
   }
 
   showZoom() {
-    $('reset').disabled = !(this.shown === 'table' ? false : this[this.shown].isZoomed());
-  }
-
-  reset() {
-    if (this.shown !== 'table')
-      this[this.shown].reset();
+    $('reset').disabled = !this[this.shown].isZoomed();
   }
 
   // The function that the keys and the menu are about.
@@ -218,7 +249,7 @@ class Page {
 
   invert() {
     this.isInverted = !this.isInverted;
-    this.graph.show(this.makeTree(), {isOther: true});
+    this.showTrees({isOther: true});
     $('invert').setAttribute('aria-pressed', String(this.isInverted));
     this.nameGraph();
   }
@@ -260,9 +291,11 @@ class Page {
     $('flame').addEventListener('click', () => this.setIcicle(false));
     $('icicle').addEventListener('click', () => this.setIcicle(true));
     $('invert').addEventListener('click', () => this.invert());
-    $('reset').addEventListener('click', () => this.reset());
+    $('reset').addEventListener('click', () => this[this.shown].reset());
     $('from').addEventListener('change', setRange);
     $('to').addEventListener('change', setRange);
+    $('undo').addEventListener('click', () => this.edit(edits => edits.undo()));
+    $('redo').addEventListener('click', () => this.edit(edits => edits.redo()));
     $('range-clear').addEventListener('click', () => this.timeline.clearRange());
     $('thread-clear').addEventListener('click', () => this.timeline.choose(null));
     $('fold').addEventListener('click', () => this.fold());
@@ -271,7 +304,15 @@ class Page {
   }
 
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || $('help').open)
+    if ($('help').open)
+      return;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !(event.target instanceof HTMLInputElement)
+        && ['z', 'y'].includes(event.key.toLowerCase())) {
+      const isBack = event.key === 'z';
+      this.edit(edits => isBack ? edits.undo() : edits.redo());
+      event.preventDefault();
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey)
       return;
     if (event.target instanceof HTMLInputElement) {
       if (event.key === 'Escape' || event.key === 'Enter' && event.target === $('search'))
@@ -280,11 +321,13 @@ class Page {
     }
     const actions = {
       '/': () => $('search').select(),
-      Escape: () => this.reset(),
+      Escape: () => this[this.shown].reset(),
       i: () => this.invert(),
       f: () => this.setIcicle(!this.graph.isIcicle),
       t: () => this.show(this.shown === 'table' ? 'graph' : 'table'),
       d: () => this.switchTheme(),
+      z: () => this.edit(edits => edits.undo()),
+      Z: () => this.edit(edits => edits.redo()),
       '?': () => $('help').showModal(),
     };
     for (const {key, act} of DEEDS)
@@ -304,6 +347,8 @@ class Page {
 // What can be done with a function that is chosen: {fn, stack}.
 const DEEDS = [
   {label: 'Callers and callees', key: 's', act: (page, chosen) => page.showSandwich(chosen)},
+  ...Object.entries(VERBS).map(([verb, {label, key}]) =>
+    ({label, key, act: (page, {fn}) => page.edit(edits => edits.add(verb, fn))})),
 ];
 
 loadData($('data')).then(data => new Page(data)).then(() => {

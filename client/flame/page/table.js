@@ -94,13 +94,19 @@ class FunctionTable {
       const otherSelf = other ? other.self[number] : 0;
       this.entries.push({fn: number, name: fn.name, shown: fn.shown, module: fn.module, source: fn.source, self: sums.self[number],
         total: sums.total[number], otherSelf,
-        change: other ? sums.self[number] / (whole || 1) - otherSelf / (data.nOther || 1) : 0});
+        change: other ? sums.self[number] / (whole || 1) - otherSelf / (model.otherWhole || 1) : 0});
     });
   }
 
   appear() {
     this.show();
   }
+
+  isZoomed() {
+    return false;
+  }
+
+  reset() {} // it always shows everything
 
   show(nRows = PAGE_ROWS) {
     if (!this.entries)
@@ -134,7 +140,7 @@ class FunctionTable {
   }
 
   makeCell(entry, key) {
-    const {data, whole} = this.model;
+    const {otherWhole, whole} = this.model;
     if (key === 'name') {
       const cell = make('td', 'name');
       const button = make('button', '', entry.shown);
@@ -150,7 +156,7 @@ class FunctionTable {
       const points = `${entry.change > 0 ? '+' : entry.change < 0 ? '−' : ''}${Math.abs(entry.change * 100).toFixed(1)}`;
       return make('td', `number ${entry.change > .0005 ? 'more' : entry.change < -.0005 ? 'less' : ''}`, points);
     }
-    const of = key === 'otherSelf' ? data.nOther : whole;
+    const of = key === 'otherSelf' ? otherWhole : whole;
     const cell = make('td', 'number', `${GROUPED.format(entry[key])} `);
     cell.append(make('span', 'percent', percent(entry[key], of)));
     if (key !== 'otherSelf') {

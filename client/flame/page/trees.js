@@ -145,3 +145,11 @@ function invert(model) {
 function around(model, fn, isUpward) {
   return new GroupedTree(model, model.outermost(fn).map(node => arriveAt(model, node)), isUpward);
 }
+
+// The stack that a frame of a tree stands for, its outermost function first.
+function stackOf(tree, frame) {
+  const stack = [];
+  for (; frame >= 0; frame = tree.parentOf(frame))
+    stack.push({fn: tree.fnOf(frame), total: tree.totalOf(frame), self: tree.selfOf(frame)});
+  return tree.isUpward ? stack : stack.reverse();
+}
