@@ -14,10 +14,10 @@
 #define QUICK_FACTOR 2           /* by which what is compressed quickly is larger, at most */
 #define PIECE_BYTES  (64u << 10) /* GConverterOutputStream copies what it is given at once */
 
-static const char *const scripts[] = { "data.js",     "edits.js",    "model.js",  "trees.js",
-                                       "colors.js",   "tip.js",      "graph.js",  "menu.js",
-                                       "calltree.js", "sandwich.js", "tracks.js", "timeline.js",
-                                       "table.js",    "main.js" };
+static const char *const scripts[]
+    = { "data.js",   "edits.js",    "model.js", "trees.js", "colors.js",   "address.js",
+        "stack.js",  "tip.js",      "graph.js", "menu.js",  "calltree.js", "sandwich.js",
+        "tracks.js", "timeline.js", "table.js", "main.js" };
 
 static void
 append_resource (GString *out, const char *name)

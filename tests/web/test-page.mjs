@@ -460,6 +460,104 @@ const cases = {
     await expectFrame(page, 4, .2, 'sha256_block', 'Total 51.2 %', 'Before 37.5 % 240 samples', 'Change +13.7 points');
   }),
 
+  'the address is that of what is seen, back and forth, and for who gets the link': on('small', async page => {
+    const seen = async () => [await page.locator('[role="tab"][aria-selected="true"]').innerText(), await page.locator('#search').inputValue(),
+      await text(page, '#selected'), await page.locator('#edits').isVisible() ? await text(page, '#edits-shown') : '',
+      await page.locator('#invert').getAttribute('aria-pressed'), await page.locator('#icicle').getAttribute('aria-checked'),
+      await page.locator('#reset').isDisabled(), await page.locator('#graph').getAttribute('aria-label'), await page.locator('#sandwich-name').isVisible() ? await text(page, '#sandwich-name') : ''].join('; ');
+    const steps = [
+      () => clickFrame(page, 3, .8),
+      async () => {
+        await page.locator('#to').fill('6');
+        await page.locator('#to').press('Tab');
+      },
+      () => page.getByRole('button', {name: /^server \(pid 100\)/}).click(),
+      async () => {
+        await clickFrame(page, 5, .1);
+        await page.keyboard.press('h');
+      },
+      () => page.keyboard.press('i'),
+      () => page.keyboard.press('f'),
+      () => page.keyboard.press('t'),
+      async () => {
+        await page.locator('#rows button').first().focus();
+        await page.keyboard.press('s');
+      },
+    ];
+    const views = [await seen()];
+    const addresses = [page.url()];
+    for (const step of steps) {
+      await step();
+      views.push(await seen());
+      addresses.push(page.url());
+    }
+    equal(new Set(addresses).size, steps.length + 1, 'the number of addresses');
+    equal(addresses.at(-1).replace(/.*#/, '').replace(/time=0-5\.99\d+/, 'time=0-6'), 'view=sandwich&of=server%21read_token%28char+const*%2C+unsigned+long%29'
+      + '&invert=1&icicle=1&time=0-6&lane=p0&hide=%5Bkernel%5D%21copy_to_user', 'the last address');
+    // to zoom into the frame that is hidden then was a step of its own
+    for (let i = views.length - 2; i >= 0; i--) {
+      await page.goBack();
+      if (i === 3)
+        await page.goBack();
+      equal(page.url(), addresses[i], `the address ${i}`);
+      equal(await seen(), views[i], `what is seen at ${i}`);
+    }
+    await page.goForward();
+    equal(await seen(), views[1], 'what is seen forward');
+    for (const [i, address] of addresses.entries()) {
+      const other = await page.context().newPage();
+      await other.goto(address);
+      await other.waitForFunction(() => performance.getEntriesByName('sonde-drawn').length);
+      const there = page;
+      page = other;
+      equal(await seen(), views[i], `what the link ${i} opens`);
+      page = there;
+      await other.close();
+    }
+  }),
+
+  'what a search finds is in the address, and is no step back': on('small', async page => {
+    await page.keyboard.press('f');
+    await page.keyboard.press('/');
+    await page.keyboard.type('read <b>&');
+    check(page.url().endsWith('#icicle=1&search=read+%3Cb%3E%26'), page.url());
+    await page.goBack();
+    equal(await page.locator('#search').inputValue(), '', 'what is sought');
+    equal(await page.locator('#flame').getAttribute('aria-checked'), 'true', 'flame');
+  }),
+
+  'a link that knows nothing of the page opens it': on('small', async page => {
+    for (const fragment of ['graph', 'view=nothing&of=nobody&hide=x&focus=&time=9-a&lane=p77&at=z.z&lane=constructor', 'time=8-2&lane=t99999999', '%%%&=&toString=1&view=__proto__']) {
+      await page.goto(`${page.url().replace(/#.*/, '')}#${fragment}`);
+      await expectFrame(page, 1, .3, 'worker (pid 200)');
+      check(await page.locator('#edits').isHidden(), 'something is edited');
+    }
+  }),
+
+  'a stack is copied as the report prints it': async () => {
+    const page = await open('small');
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const report = run('report', '--percent-limit=0', small).split('\n').map(line => line.replace(/[├└│─╶]+ */g, '').trimEnd());
+    const copied = async () => {
+      const [, n] = /^Stack of (\d+) frames copied$/.exec(await page.locator('#notice').textContent());
+      const lines = (await page.evaluate(() => navigator.clipboard.readText())).split('\n').slice(0, -1);
+      equal(lines.length, Number(n) + 1, 'the number of lines');
+      for (const line of lines)
+        check(report.includes(line.trimEnd()), `${JSON.stringify(line)} is not in the report`);
+      return lines.slice(1).map(line => line.slice(17));
+    };
+    await page.mouse.click(...await place(page, 4, .7), {button: 'right'});
+    await page.getByRole('menuitem', {name: 'Copy the stack'}).click();
+    await page.locator('#notice').waitFor();
+    equal(await copied(), 'server (pid 100),main,parse_request,read_token', 'the stack of the frame');
+    await page.keyboard.press('t');
+    await page.locator('#rows button').filter({hasText: 'memcpy'}).focus();
+    await page.keyboard.press('c');
+    await page.waitForFunction(() => navigator.clipboard.readText().then(text => text.includes('memcpy')));
+    equal(await copied(), 'worker (pid 200),main,work_loop,memcpy', 'the heaviest stack of the function');
+    await close(page);
+  },
+
   'the table sorts, filters and leads back to the graph': on('small', async page => {
     await page.keyboard.press('t');
     const first = () => page.locator('#rows tr td').first().innerText();

@@ -21,6 +21,14 @@ class Edits {
     this.undone = [];
   }
 
+  // Those of an address. What is the same can still be redone.
+  set(done) {
+    if (JSON.stringify(done) === JSON.stringify(this.done))
+      return;
+    this.done = done;
+    this.undone = [];
+  }
+
   undo() {
     this.move('done', 'undone');
   }

@@ -9,8 +9,8 @@ const TEXT_MIN = 26; // pixels
 const FONT = '12px system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif';
 
 class Graph {
-  // scroll: the element that it scrolls in, with a canvas and what makes it as high as the graph; on: {zoom (frame),
-  // focus (description), menu (event)}
+  // scroll: the element that it scrolls in, with a canvas and what makes it as high as the graph; on: {zoom (is it
+  // the reader who asked), focus (description), menu (place)}
   constructor(scroll, model, colors, tip, on) {
     this.model = model;
     this.colors = colors;
@@ -63,7 +63,7 @@ class Graph {
     this.hovered = null;
     this.layout();
     this.scrollToRoot();
-    this.on.zoom(this.zoomed);
+    this.on.zoom(false);
   }
 
   // The functions from below the root to this frame, and back: of another tree, as far as they are there.
@@ -74,10 +74,10 @@ class Graph {
     return names;
   }
 
-  follow(names) {
+  follow(names, nameOf = fn => fn) {
     let frame = this.root;
-    for (const fn of names) {
-      const next = this.tree.childrenOf(frame).find(child => this.tree.fnOf(child) === fn);
+    for (const name of names) {
+      const next = this.tree.childrenOf(frame).find(child => nameOf(this.tree.fnOf(child)) === name);
       if (next === undefined)
         break;
       frame = next;
@@ -321,7 +321,7 @@ class Graph {
     this.current = this.rows.flat().find(box => box.frame === frame) || null;
     this.reveal(this.current);
     this.draw();
-    this.on.zoom(frame);
+    this.on.zoom(true);
   }
 
   reveal(box) {

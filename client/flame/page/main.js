@@ -10,6 +10,7 @@ class Page {
     this.data = data;
     this.model = new Model(data);
     this.colors = new Colors(this.model);
+    this.address = new Address(data);
     this.edits = new Edits();
     this.isInverted = false;
     this.shown = 'graph';
@@ -18,7 +19,11 @@ class Page {
     $('timeline').hidden = data.unit !== 'sample'; // calls are counted, not dated
     const tip = new Tip($('tip'));
     const on = {
-      zoom: () => this.showZoom(),
+      zoom: isAsked => {
+        this.showZoom();
+        if (isAsked)
+          this.remember();
+      },
       focus: text => { $('live').textContent = text; },
       menu: place => this.openMenu(place),
       search: text => this.searchFor(text),
@@ -30,11 +35,15 @@ class Page {
     this.sandwich = new Sandwich(this.model, this.colors, tip, on);
     this.showTrees();
     this.table.update();
-    this.timeline = new Timeline(data, this.colors, tip, {select: () => this.select()});
+    this.timeline = new Timeline(data, this.colors, tip, {select: isGradual => this.select(isGradual)});
     this.nameGraph();
     this.showRange();
     this.listen();
+    this.written = ''; // the address as it was written last
+    if (location.hash)
+      this.restore();
     document.addEventListener('keydown', event => this.press(event));
+    addEventListener('popstate', () => this.restore());
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', ({matches}) => {
       this.setDark(matches);
       this.redraw();
@@ -98,6 +107,62 @@ class Page {
     this.tree.show(tree, how);
   }
 
+  // What is seen, for its address.
+  state() {
+    const {timeline} = this;
+    return {
+      view: this.shown,
+      fn: this.sandwich.fn,
+      isInverted: this.isInverted,
+      isIcicle: this.graph.isIcicle,
+      search: $('search').value.trim(),
+      rangeNs: timeline.range && timeline.rangeNs(),
+      lane: timeline.chosen,
+      edits: this.edits.done,
+      path: this.graph.names(this.graph.zoomed),
+    };
+  }
+
+  // After whatever changes it; once for all that one action changes. What changes little by little, as what is typed,
+  // is no step for the browser to go back.
+  remember(isGradual = false) {
+    if (this.isRestoring)
+      return;
+    if (this.remembered) {
+      this.remembered.isGradual = this.remembered.isGradual && isGradual;
+      return;
+    }
+    this.remembered = {isGradual};
+    queueMicrotask(() => {
+      const text = this.address.format(this.state());
+      const method = this.remembered.isGradual ? 'replaceState' : 'pushState';
+      this.remembered = null;
+      if (text !== this.written)
+        history[method](null, '', `#${text}`);
+      this.written = text;
+    });
+  }
+
+  restore() {
+    const state = this.address.parse(location.hash.slice(1));
+    this.isRestoring = true;
+    this.timeline.restore(state.rangeNs, state.lane);
+    this.setInverted(state.isInverted);
+    this.edits.set(state.edits);
+    this.model.edit(this.edits.done);
+    this.model.select(this.timeline.range, this.timeline.threads);
+    this.update();
+    this.setIcicle(state.isIcicle);
+    $('search').value = state.search;
+    this.search();
+    if (state.fn >= 0)
+      this.sandwich.choose(state.fn);
+    this.show(state.view);
+    this.graph.zoom(this.graph.follow(state.ids, fn => this.address.idOf(fn)));
+    this.isRestoring = false;
+    this.written = this.address.format(this.state());
+  }
+
   // Weights are others.
   update() {
     this.showTrees();
@@ -110,10 +175,11 @@ class Page {
   }
 
   // The time line has another range, or other threads.
-  select() {
+  select(isGradual) {
     const {range, threads} = this.timeline;
     this.model.select(range, threads);
     this.update();
+    this.remember(isGradual);
     const where = this.timeline.chosenLabel ? ` of ${this.timeline.chosenLabel}` : '';
     $('live').textContent = `${weigh(this.model.whole, this.data.unit)}${where} selected`;
   }
@@ -122,6 +188,7 @@ class Page {
     change(this.edits);
     this.model.edit(this.edits.done);
     this.update();
+    this.remember();
     $('live').textContent = $('edits-shown').textContent;
   }
 
@@ -180,6 +247,7 @@ class Page {
     for (const name of VIEWS)
       this[name].search(this.wanted);
     this.showMatches();
+    this.remember(true);
   }
 
   showMatches() {
@@ -207,6 +275,7 @@ class Page {
     $('reset').hidden = name !== 'graph' && name !== 'sandwich';
     this[name].appear();
     this.showZoom();
+    this.remember();
   }
 
   showZoom() {
@@ -224,6 +293,20 @@ class Page {
     $('live').textContent = `Callers and callees of ${this.data.functions[fn].name}`;
   }
 
+  async copyStack({fn, stack = heaviestStack(this.model, fn)}) {
+    const isCopied = await copyText(stackText(stack, this.model));
+    this.say(isCopied ? `Stack of ${count(stack.length, 'frame')} copied` : 'The browser does not let the page copy');
+  }
+
+  // What everybody is told, and sees for a moment.
+  say(text) {
+    $('live').textContent = text;
+    $('notice').textContent = text;
+    $('notice').hidden = false;
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => { $('notice').hidden = true; }, 3000);
+  }
+
   openMenu(place) {
     const chosen = this.chosen();
     if (chosen)
@@ -236,7 +319,7 @@ class Page {
     if (this.chosen())
       this.openMenu({x: left, y: bottom + 4});
     else
-      $('live').textContent = 'Choose a function first: click it, or walk there by arrow keys';
+      this.say('Choose a function first: click it, or walk there by arrow keys');
   }
 
   setIcicle(isIcicle) {
@@ -245,13 +328,17 @@ class Page {
       $(id).setAttribute('aria-checked', String(isChecked));
       $(id).tabIndex = isChecked ? 0 : -1;
     }
+    this.remember();
   }
 
-  invert() {
-    this.isInverted = !this.isInverted;
-    this.showTrees({isOther: true});
-    $('invert').setAttribute('aria-pressed', String(this.isInverted));
+  setInverted(isInverted) {
+    const isOther = isInverted !== this.isInverted;
+    this.isInverted = isInverted;
+    $('invert').setAttribute('aria-pressed', String(isInverted));
+    if (isOther)
+      this.showTrees({isOther});
     this.nameGraph();
+    this.remember();
   }
 
   switchTheme() {
@@ -290,10 +377,15 @@ class Page {
     $('deeds').addEventListener('click', () => this.openMenuBelow($('deeds')));
     $('flame').addEventListener('click', () => this.setIcicle(false));
     $('icicle').addEventListener('click', () => this.setIcicle(true));
-    $('invert').addEventListener('click', () => this.invert());
+    $('invert').addEventListener('click', () => this.setInverted(!this.isInverted));
     $('reset').addEventListener('click', () => this[this.shown].reset());
     $('from').addEventListener('change', setRange);
     $('to').addEventListener('change', setRange);
+    document.querySelector('.skip').addEventListener('click', event => {
+      event.preventDefault(); // its address would be another
+      this.show('graph');
+      $('graph').focus();
+    });
     $('undo').addEventListener('click', () => this.edit(edits => edits.undo()));
     $('redo').addEventListener('click', () => this.edit(edits => edits.redo()));
     $('range-clear').addEventListener('click', () => this.timeline.clearRange());
@@ -322,7 +414,7 @@ class Page {
     const actions = {
       '/': () => $('search').select(),
       Escape: () => this[this.shown].reset(),
-      i: () => this.invert(),
+      i: () => this.setInverted(!this.isInverted),
       f: () => this.setIcicle(!this.graph.isIcicle),
       t: () => this.show(this.shown === 'table' ? 'graph' : 'table'),
       d: () => this.switchTheme(),
@@ -349,6 +441,7 @@ const DEEDS = [
   {label: 'Callers and callees', key: 's', act: (page, chosen) => page.showSandwich(chosen)},
   ...Object.entries(VERBS).map(([verb, {label, key}]) =>
     ({label, key, act: (page, {fn}) => page.edit(edits => edits.add(verb, fn))})),
+  {label: 'Copy the stack', key: 'c', act: (page, chosen) => page.copyStack(chosen)},
 ];
 
 loadData($('data')).then(data => new Page(data)).then(() => {

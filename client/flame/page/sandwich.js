@@ -5,7 +5,7 @@ class Sandwich {
   // on: as of Graph
   constructor(model, colors, tip, on) {
     const graph = side => new Graph(document.getElementById(`${side}-scroll`), model, colors, tip,
-      {...on, zoom: () => on.zoom(), menu: place => {
+      {...on, zoom: () => on.zoom(false), menu: place => {
         this.used = this[side];
         on.menu(place);
       }});

@@ -4,7 +4,7 @@
 const MAX_LANES = 100; // processes, and threads of one of them: the heaviest
 
 class Timeline {
-  // on: {select ()}, after which range and threads say what is chosen
+  // on: {select (isGradual)}, after which range and threads say what is chosen
   constructor(data, colors, tip, on) {
     this.data = data;
     this.colors = colors;
@@ -118,21 +118,41 @@ class Timeline {
 
   choose(track) {
     const key = track ? track.key : this.chosen;
-    this.chosen = track ? track.key : null;
-    this.chosenLabel = track ? track.label : '';
-    this.threads = track ? new Set(track.threads.map(thread => thread.number)) : null;
+    this.adopt(track);
     this.rebuildAt(key, '.name');
     this.on.select();
   }
 
-  // Range in ns, or null for all; it is rounded to what can be told apart.
-  setRange(fromNs, toNs) {
+  adopt(track) {
+    this.chosen = track ? track.key : null;
+    this.chosenLabel = track ? track.label : '';
+    this.threads = track ? new Set(track.threads.map(thread => thread.number)) : null;
+  }
+
+  // Range in ns; it is rounded to what can be told apart.
+  setRange(fromNs, toNs, isGradual = false) {
+    this.range = this.roundRange(fromNs, toNs);
+    this.draw();
+    this.on.select(isGradual);
+  }
+
+  roundRange(fromNs, toNs) {
     const {bucketNs, nBuckets} = this.data.stacks;
     const from = Math.max(0, Math.min(nBuckets - 1, Math.round(fromNs / bucketNs)));
     const to = Math.max(from + 1, Math.min(nBuckets, Math.round(toNs / bucketNs)));
-    this.range = from === 0 && to === nBuckets ? null : {from, to};
-    this.draw();
-    this.on.select();
+    return from === 0 && to === nBuckets ? null : {from, to};
+  }
+
+  // What an address says: a range in ns, or null, and the key of a lane. Nobody is told.
+  restore(rangeNs, lane) {
+    const thread = /^t\d+$/.test(lane) && this.data.threads[lane.slice(1)];
+    if (thread)
+      this.opened.add(`p${thread.process}`);
+    this.chosen = null;
+    const track = this.makeTracks().find(({key}) => key && key === lane);
+    this.range = rangeNs && this.roundRange(...rangeNs);
+    this.adopt(track);
+    this.build();
   }
 
   clearRange() {
@@ -257,11 +277,11 @@ class Timeline {
     else if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight')
       return;
     else if (!this.range)
-      this.setRange(from, to);
+      this.setRange(from, to, true);
     else if (event.shiftKey)
-      this.setRange(from, to + step);
+      this.setRange(from, to + step, true);
     else if (from + step >= 0 && to + step <= durationNs)
-      this.setRange(from + step, to + step);
+      this.setRange(from + step, to + step, true);
     event.preventDefault();
     event.stopPropagation();
   }
