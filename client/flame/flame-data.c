@@ -290,6 +290,7 @@ append_series (const Packer *self, guint shift)
 typedef struct
 {
   guint bucket;
+  guint64 offset_ns; /* of the last value, after the begin of the bucket */
   double low;
   double high;
 } Point;
@@ -326,10 +327,12 @@ add_value (const Packer *self, GPtrArray *counters, const SondeModelValue *value
   if (!isfinite (number) || value->time_ns < self->first_ns || value->time_ns > self->last_ns)
     return;
   point.bucket = (guint) (since_first (self, value->time_ns) / self->bucket_ns);
+  point.offset_ns = since_first (self, value->time_ns) % self->bucket_ns;
   if (last == NULL || last->bucket < point.bucket)
     g_array_append_val (points, point);
   else if (last->bucket == point.bucket)
     {
+      last->offset_ns = MAX (last->offset_ns, point.offset_ns);
       last->low = MIN (last->low, number);
       last->high = MAX (last->high, number);
     }
@@ -349,6 +352,7 @@ append_counter (GByteArray *out, const SondeModelCounter *counter, const GArray 
       const Point *point = &g_array_index (points, Point, i);
 
       sonde_flame_data_append_number (out, point->bucket - previous);
+      sonde_flame_data_append_number (out, point->offset_ns);
       append_double (out, point->low);
       append_double (out, point->high);
       previous = point->bucket;

@@ -11,7 +11,7 @@
  * after the first sample, columns stand one after the other, so that they compress well. In this
  * order:
  *
- * - format, always 2
+ * - format, always 3
  * - texts: title, subject, event, start (ISO 8601), losses, title of what it is compared with ("":
  * nothing); what a weight is: "sample", "call", or "ns"
  * - duration, samples, samples compared with, threshold
@@ -27,9 +27,9 @@
  * thread, signed differences of the node, points; then, for all points, columns of differences of
  * buckets as above, and samples
  * - counters: how many; of each category, name, description, number of points; then, for each
- * point, the difference of its bucket to the one before (from -1) and its smallest and largest
- * value, little-endian doubles. The buckets are those of the lanes, the ledger's counters not among
- * them
+ * point, the difference of its bucket to the one before (from -1), how long after the begin of the
+ * bucket its last value is, and its smallest and largest value, little-endian doubles. The buckets
+ * are those of the lanes, the ledger's counters not among them
  * - marks: how many, and how many more there are; of each, by start, signed pid, group, name,
  * message, start and duration
  * - spreads, of nodes whose calls were timed: how many; of each the difference of the node to the
@@ -40,7 +40,7 @@
  *
  * Source: client/flame/page/data.js reads it.
  */
-#define SONDE_FLAME_FORMAT    2
+#define SONDE_FLAME_FORMAT    3
 #define SONDE_FLAME_N_BUCKETS 2048
 
 /* @graph: of @source

@@ -15,9 +15,9 @@
 #define PIECE_BYTES  (64u << 10) /* GConverterOutputStream copies what it is given at once */
 
 static const char *const scripts[]
-    = { "data.js",   "edits.js",    "model.js", "trees.js", "colors.js",   "address.js",
-        "stack.js",  "tip.js",      "graph.js", "menu.js",  "calltree.js", "sandwich.js",
-        "tracks.js", "timeline.js", "table.js", "main.js" };
+    = { "data.js",    "edits.js",  "model.js",    "trees.js", "colors.js",   "address.js",
+        "stack.js",   "tip.js",    "graph.js",    "menu.js",  "calltree.js", "sandwich.js",
+        "counter.js", "tracks.js", "timeline.js", "table.js", "main.js" };
 
 static void
 append_resource (GString *out, const char *name)

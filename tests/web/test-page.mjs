@@ -13,6 +13,7 @@ const pages = {
   small: draw('small.html', small),
   compared: draw('compared.html', small, '--diff', capture('before')),
   stacks: draw('stacks.html', capture('stacks')),
+  counters: draw('counters.html', capture('counters')),
   self: draw('self-time.html', capture('calls'), '--unit', 'self'),
   calls: draw('calls.html', capture('calls'), '--unit', 'calls'),
 };
@@ -234,6 +235,28 @@ const cases = {
     await page.mouse.move(box.x + box.width * .05, rows['CPU: Total']);
     const [, value] = /Value\s+([\d.]+)/.exec(await text(page, '#tip'));
     check(value >= 40 && value < 65, `the value is ${value}`);
+  }),
+
+  'groups of counters leave room for processes, and tell rates and units': on('counters', async page => {
+    const labels = () => page.locator('#labels > div').evaluateAll(list => list.map(label => label.title).filter(Boolean));
+    const read = async (title, share) => {
+      const label = await page.locator('#labels > div').filter({hasText: title}).first().boundingBox();
+      const box = await page.locator('#plot').boundingBox();
+      await page.mouse.move(box.x + box.width * share, label.y + label.height / 2);
+      return (await text(page, '#tip')).replace(/\s+/g, ' ');
+    };
+    equal(await labels(), ['Marks', 'CPU Percent', 'Memory: Used', 'Network', 'server (pid 100)', 'worker (pid 200)'], 'the rows at first');
+    check(await page.getByRole('button', {name: /^worker \(pid 200\)/}).isVisible(), 'a process is out of sight');
+    equal(await read('Network', .5), 'Network RX Bytes (eth0) 1.0 MiB/s TX Bytes (eth0) 10.0 KiB/s', 'the network');
+    check((await read('CPU Percent', .151)).includes('cpu0 15 %'), await read('CPU Percent', .151));
+    await page.getByRole('button', {name: 'Network 2'}).focus();
+    await page.keyboard.press('Enter');
+    equal((await labels()).slice(3, 6), ['Network', 'RX Bytes (eth0)', 'TX Bytes (eth0)'], 'the rows of the network');
+    equal(await page.evaluate(() => document.activeElement.getAttribute('aria-expanded')), 'true', 'what the focus is on');
+    equal(await read('TX Bytes', .2), 'TX Bytes (eth0) sent since first seen Grows by 0 B/s Highest 10.0 KiB/s', 'what is sent at first');
+    equal(await read('Memory: Used', .005), 'Memory: Used bytes: all but what is available Value 512.0 MiB Highest 612.0 MiB', 'memory');
+    await page.getByRole('button', {name: 'Marks 3'}).click();
+    equal((await labels()).slice(1, 4), ['frames', '<b>input</b>', 'timers'], 'the groups of marks');
   }),
 
   'inverting begins with what ran': on('small', async page => {
@@ -618,16 +641,20 @@ const cases = {
 
   'axe finds nothing wrong for those who cannot see or use a mouse': async () => {
     const axe = readFileSync(axePath, 'utf8');
-    for (const scheme of ['light', 'dark'])
-      for (const keys of [[], ['t'], ['3'], ['4'], ['4', 'menu'], ['4', 's', 'h'], ['?']]) {
-        const page = await open('compared', {scheme});
-        for (const key of keys)
-          await (key === 'menu' ? page.locator('#deeds').click() : page.keyboard.press(key));
-        await page.evaluate(axe);
-        const {violations} = await page.evaluate(() => window.axe.run());
-        equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${scheme} ${keys}`);
-        await close(page);
-      }
+    const look = async (name, scheme, keys) => {
+      const page = await open(name, {scheme});
+      for (const key of keys)
+        await (key === 'menu' ? page.locator('#deeds').click() : page.keyboard.press(key));
+      await page.evaluate(axe);
+      const {violations} = await page.evaluate(() => window.axe.run());
+      equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${name} ${scheme} ${keys}`);
+      await close(page);
+    };
+    for (const scheme of ['light', 'dark']) {
+      await look('counters', scheme, []);
+      for (const keys of [[], ['t'], ['3'], ['4'], ['4', 'menu'], ['4', 's', 'h'], ['?']])
+        await look('compared', scheme, keys);
+    }
   },
 
   'everything is reached by Tab': on('small', async page => {

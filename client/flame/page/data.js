@@ -102,7 +102,8 @@ function readStacks(bytes) {
 function readCounter(bytes) {
   const counter = {category: bytes.text(), name: bytes.text(), description: bytes.text()};
   let bucket = -1;
-  counter.points = bytes.list(() => ({bucket: bucket += bytes.number(), low: bytes.double(), high: bytes.double()}));
+  counter.points = bytes.list(() =>
+    ({bucket: bucket += bytes.number(), offsetNs: bytes.number(), low: bytes.double(), high: bytes.double()}));
   return counter;
 }
 
@@ -125,7 +126,7 @@ function readMark(bytes) {
 function readData(buffer) {
   const bytes = new Bytes(buffer);
   const format = bytes.number();
-  if (format !== 2)
+  if (format !== 3)
     throw new Error(`data of format ${format}`);
 
   const data = {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The time line: rows of labels, one canvas beside them, and the range and threads that are chosen.
 
-const MAX_LANES = 100; // processes, and threads of one of them: the heaviest
+const MAX_LANES = 100; // processes, and threads of one of them: the heaviest; counters of a group, and groups
+const MAX_MARKS = 2;   // groups of marks that are shown each
 
 class Timeline {
   // on: {select (isGradual)}, after which range and threads say what is chosen
@@ -19,21 +20,35 @@ class Timeline {
     this.canvas = document.getElementById('plot');
     this.context = this.canvas.getContext('2d');
     data.threads.forEach((thread, number) => { thread.number = number; });
+    this.marks = Map.groupBy(data.marks, mark => mark.group);
+    this.counters = Map.groupBy(data.counters.map(counter => new Counter(counter, data.lanes.bucketNs)), ({category}) => category);
     this.build();
     this.listen();
   }
 
   makeTracks() {
-    const {data} = this;
+    const marks = [...this.marks.keys()];
+    const counters = [...this.counters].slice(0, MAX_LANES);
     const tracks = [new AxisTrack()];
-    const groups = new Map();
-    for (const mark of data.marks)
-      groups.set(mark.group, [...groups.get(mark.group) || [], mark]);
-    for (const [group, marks] of groups)
-      tracks.push(new MarkTrack(group, marks));
-    for (const counter of data.counters)
-      tracks.push(new CounterTrack(counter, data.lanes.length));
+    if (marks.length > MAX_MARKS)
+      tracks.push(...this.makeGroup('m', 'Marks', marks, (group, isMember) => new MarkTrack(group, this.marks.get(group), isMember)));
+    else
+      tracks.push(...marks.map(group => new MarkTrack(group, this.marks.get(group), false)));
+    for (const [category, members] of counters) {
+      const makeTrack = (counter, isMember) => new CounterTrack(counter, this.data.lanes.length, isMember);
+      if (members.length > 1)
+        tracks.push(...this.makeGroup(`c${category}`, category || 'Counters', members, makeTrack));
+      else
+        tracks.push(makeTrack(members[0], false));
+    }
     return tracks.concat(this.makeLanes());
+  }
+
+  // One row, and below it, where it is open, one for each.
+  makeGroup(key, label, list, makeTrack) {
+    const members = list.slice(0, MAX_LANES).map(each => makeTrack(each, true));
+    const group = new GroupTrack(key, list.length > members.length ? `${label} (the first ${MAX_LANES})` : label, members);
+    return this.opened.has(key) ? [group, ...members] : [group];
   }
 
   makeLanes() {
@@ -68,6 +83,8 @@ class Timeline {
     this.labels.replaceChildren(...this.tracks.map(track => this.makeLabel(track)));
     if (this.nHidden)
       this.labels.append(make('div', 'note', `${this.nHidden} lighter processes are not shown`));
+    if (this.counters.size > MAX_LANES)
+      this.labels.append(make('div', 'note', `${this.counters.size - MAX_LANES} more groups of counters are not shown`));
     this.draw();
   }
 
@@ -76,10 +93,25 @@ class Timeline {
     label.style.height = `${track.height}px`;
     if (track instanceof LaneTrack)
       this.fillLane(label, track);
+    else if (track instanceof GroupTrack)
+      label.append(this.makeGroupButton(track));
     else if (track.label)
       label.append(make('span', '', track.label), make('span', 'figure', track.figure));
+    label.classList.toggle('member', Boolean(track.isMember));
     label.title = track.label || '';
     return label;
+  }
+
+  makeGroupButton({key, label, figure: text}) {
+    const isOpen = this.opened.has(key);
+    const button = make('button', 'twist');
+    const sign = make('i', '', isOpen ? '▼' : '▶');
+    sign.setAttribute('aria-hidden', 'true');
+    button.type = 'button';
+    button.setAttribute('aria-expanded', String(isOpen));
+    button.append(sign, make('span', '', label), make('span', 'figure', text));
+    button.addEventListener('click', () => this.toggle(key));
+    return button;
   }
 
   fillLane(label, track) {
