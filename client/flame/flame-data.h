@@ -36,19 +36,29 @@
  * one before (from -1), and how many buckets of protocol/calls.h, of ns; of each of these the
  * difference to the one before (from -1), and calls, as they stand for others
  *
+ * - runs, of samples of a thread, one after the other, at the same node: how many; ns of a tick;
+ * whether they were merged, so that of each tick the node with most samples is there (1, else 0);
+ * where there are any, of each thread how many; then columns: ticks from the end of the run before,
+ * of a thread's first from the first sample of all; ticks that it lasts; signed differences of
+ * nodes
+ *
  * Of calls there are no times: each process is one thread, which has one bucket.
  *
  * Source: client/flame/page/data.js reads it.
  */
 #define SONDE_FLAME_FORMAT    3
 #define SONDE_FLAME_N_BUCKETS 2048
+#define SONDE_FLAME_LONE_NS   1000000 /* that samples stand for whose threads have one each */
 
 /* @graph: of @source
  * @max_points: buckets are merged until the stacks need no more points than this, or are in one
- * bucket. */
+ * bucket
+ * @max_runs: runs are merged until they are no more than this; of too many threads there are none
+ */
 GByteArray *sonde_flame_data_new (const SondeFlameSource *source,
                                   const SondeFlameGraph *graph,
-                                  guint max_points);
+                                  guint max_points,
+                                  guint max_runs);
 
 /* The packing of one number, and of one text. */
 void sonde_flame_data_append_number (GByteArray *out, guint64 number);

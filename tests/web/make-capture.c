@@ -290,6 +290,21 @@ write_many (SondeWriter *writer, unsigned n_samples, unsigned n_stacks)
     }
 }
 
+/* More runs than a page has: 450,000 samples, of which two hash, one copies, and so on. */
+static void
+write_runs (SondeWriter *writer)
+{
+  static const int32_t pids[] = { 200 };
+  const uint64_t hash_stack[] = { address_of (HASH), address_of (WORK), address_of (MAIN) };
+  const uint64_t copy_stack[] = { address_of (COPY), address_of (WORK), address_of (MAIN) };
+
+  add_process (writer, 200, "/usr/bin/worker");
+  for (unsigned i = 0; i < 450000; i++)
+    add_sample (writer, 200, 200, START_NS + i * (STEP_NS / 10),
+                i % 3 < 2 ? hash_stack : copy_stack, 3);
+  add_symbols (writer, pids, 1);
+}
+
 /* Of the file at @at a record, whose numbers are less than 2^32. Returns: behind it */
 static uint8_t *
 put_record (uint8_t *at, uint64_t kind, const uint64_t *numbers, size_t n)
@@ -388,6 +403,8 @@ write_kind (SondeWriter *writer, const char *kind)
     write_many (writer, 200000, 100000);
   else if (strcmp (kind, "large") == 0)
     write_many (writer, 5000000, 100000);
+  else if (strcmp (kind, "runs") == 0)
+    write_runs (writer);
   else if (strcmp (kind, "counters") == 0)
     write_counters (writer);
   else if (strcmp (kind, "self") == 0)
@@ -408,7 +425,8 @@ main (int argc, char **argv)
 
   if (argc != 3 || buffer == NULL)
     {
-      fprintf (stderr, "usage: make-capture small|before|stacks|large|counters|self|calls FILE\n");
+      fprintf (stderr,
+               "usage: make-capture small|before|stacks|large|counters|runs|self|calls FILE\n");
       return 2;
     }
   fd = open (argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

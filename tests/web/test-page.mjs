@@ -14,6 +14,7 @@ const pages = {
   compared: draw('compared.html', small, '--diff', capture('before')),
   stacks: draw('stacks.html', capture('stacks')),
   counters: draw('counters.html', capture('counters')),
+  runs: draw('runs.html', capture('runs')),
   self: draw('self-time.html', capture('calls'), '--unit', 'self'),
   calls: draw('calls.html', capture('calls'), '--unit', 'calls'),
 };
@@ -501,6 +502,10 @@ const cases = {
       },
       () => page.keyboard.press('i'),
       () => page.keyboard.press('f'),
+      async () => {
+        await page.keyboard.press('5');
+        await page.locator('#chart-in').click();
+      },
       () => page.keyboard.press('t'),
       async () => {
         await page.locator('#rows button').first().focus();
@@ -517,10 +522,9 @@ const cases = {
     equal(new Set(addresses).size, steps.length + 1, 'the number of addresses');
     equal(addresses.at(-1).replace(/.*#/, '').replace(/time=0-5\.99\d+/, 'time=0-6'), 'view=sandwich&of=server%21read_token%28char+const*%2C+unsigned+long%29'
       + '&invert=1&icicle=1&time=0-6&lane=p0&hide=%5Bkernel%5D%21copy_to_user', 'the last address');
-    // to zoom into the frame that is hidden then was a step of its own
     for (let i = views.length - 2; i >= 0; i--) {
       await page.goBack();
-      if (i === 3)
+      if (i === 3 || i === 6) // the frame was zoomed into before it was hidden, the chart seen before it was zoomed
         await page.goBack();
       equal(page.url(), addresses[i], `the address ${i}`);
       equal(await seen(), views[i], `what is seen at ${i}`);
@@ -578,6 +582,76 @@ const cases = {
     await page.keyboard.press('c');
     await page.waitForFunction(() => navigator.clipboard.readText().then(text => text.includes('memcpy')));
     equal(await copied(), 'worker (pid 200),main,work_loop,memcpy', 'the heaviest stack of the function');
+    await close(page);
+  },
+
+  'stacks are seen in the order of time': on('small', async page => {
+    const read = async (row, share) => {
+      const box = await page.locator('#chart').boundingBox();
+      await page.mouse.move(box.x + box.width * share, box.y + (row + .5) * ROW);
+      return await page.locator('#tip').isVisible() ? (await text(page, '#tip')).replace(/\s+/g, ' ') : '';
+    };
+    const note = () => text(page, '#chart-note');
+    const heard = () => page.locator('#live').textContent();
+    await page.goto(`${page.url()}#view=chart&seen=5-5.1`);
+    equal(await note(), '5.00 s to 5.10 s', 'what is seen');
+    equal(await page.locator('#chart-thread option').allInnerTexts(), ['worker (tid 200)', 'server (tid 100)', 'server (pid 100, tid 101)'], 'the threads');
+    equal(await read(3, .3), 'sha256_block libcrypto.so.3 At 5.00 s Lasts 70.0 ms Total 42.0 % 420 samples Self 42.0 % 420 samples', 'the first run');
+    check((await read(3, .8)).startsWith('memcpy libc.so.6 At 5.07 s Lasts 30.0 ms'), await read(3, .8));
+    check((await read(1, .3)).startsWith('main server At 5.00 s Lasts 100 ms'), await read(1, .3));
+    await page.locator('#chart').focus();
+    for (let i = 0; i < 4; i++)
+      await page.keyboard.press('ArrowDown');
+    check((await heard()).startsWith('sha256_block, libcrypto.so.3, At 5.00 s, Lasts 70.0 ms'), await heard());
+    await page.keyboard.press('ArrowRight');
+    check((await heard()).startsWith('memcpy, libc.so.6, At 5.07 s'), await heard());
+    await page.keyboard.press('Enter');
+    equal(await note(), '5.07 s to 5.10 s', 'what a run that is entered shows');
+    await page.keyboard.press('-');
+    await page.keyboard.press('Shift+ArrowRight');
+    equal(await note(), '5.07 s to 5.13 s', 'what is seen wider, and later');
+    await page.goBack();
+    await page.goBack();
+    equal(await note(), '5.07 s to 5.10 s', 'what is seen again');
+    await page.keyboard.press('Escape');
+    equal(await note(), '0 s to 9.99 s', 'the whole time');
+    await page.locator('#chart-thread').selectOption({label: 'server (pid 100, tid 101)'});
+    check((await read(3, .0285)).startsWith('blend<'), await read(3, .0285));
+    equal(await read(3, .5), '', 'where the thread has no samples');
+  }),
+
+  'the chart follows time, threads and what is left out': on('small', async page => {
+    await page.keyboard.press('5');
+    await page.locator('#from').fill('5');
+    await page.locator('#to').fill('6');
+    await page.locator('#to').press('Tab');
+    check((await text(page, '#chart-note')).startsWith('5.00 s to 6.00 s'), await text(page, '#chart-note'));
+    const box = await page.locator('#chart').boundingBox();
+    const at = [box.x + box.width * .08, box.y + 3.5 * ROW];
+    await page.mouse.click(...at, {button: 'right'});
+    equal(await page.locator('#menu').getAttribute('aria-label'), 'memcpy', 'whose menu it is');
+    await page.keyboard.press('h');
+    const left = await page.locator('#chart').boundingBox();
+    await page.mouse.move(left.x + left.width * .04, left.y + 3.5 * ROW);
+    check((await text(page, '#tip')).startsWith('sha256_block'), await text(page, '#tip'));
+    await page.mouse.move(left.x + left.width * .08, left.y + 3.5 * ROW);
+    check(await page.locator('#tip').isHidden(), 'what is left out is there');
+    await page.locator('#range-clear').click();
+    await page.getByRole('button', {name: /^server \(pid 100\)/}).click();
+    equal(await page.locator('#chart-thread option').allInnerTexts(), ['server (tid 100)', 'server (pid 100, tid 101)'], 'the threads');
+  }),
+
+  'runs that are merged say so': async () => {
+    for (const [name, wanted] of [['runs', /merged: each [\d.]+ (µs|ms) has the stack with most samples/], ['stacks', /[\d,]+ runs narrower than a pixel merged: zoom in$/]]) {
+      const page = await open(name);
+      await page.keyboard.press('5');
+      check(wanted.test(await text(page, '#chart-note')), await text(page, '#chart-note'));
+      await close(page);
+    }
+    const page = await open('calls');
+    check(await page.locator('#tab-chart').isHidden(), 'calls, which have no times, have a chart');
+    await page.keyboard.press('5');
+    equal(await page.locator('#tab-graph').getAttribute('aria-selected'), 'true', 'the graph');
     await close(page);
   },
 
@@ -652,7 +726,7 @@ const cases = {
     };
     for (const scheme of ['light', 'dark']) {
       await look('counters', scheme, []);
-      for (const keys of [[], ['t'], ['3'], ['4'], ['4', 'menu'], ['4', 's', 'h'], ['?']])
+      for (const keys of [[], ['t'], ['3'], ['4'], ['4', 'menu'], ['4', 's', 'h'], ['5'], ['?']])
         await look('compared', scheme, keys);
     }
   },

@@ -22,7 +22,7 @@ class Address {
     return hash(this.keys[fn]).toString(36);
   }
 
-  format({view, fn, isInverted, isIcicle, search, rangeNs, lane, edits, path}) {
+  format({view, fn, isInverted, isIcicle, search, rangeNs, lane, edits, path, thread, seenNs}) {
     const parts = new URLSearchParams();
     const add = (name, value) => value && parts.append(name, value);
     add('view', view === 'graph' ? '' : view);
@@ -30,19 +30,30 @@ class Address {
     add('invert', isInverted ? 1 : '');
     add('icicle', isIcicle ? 1 : '');
     add('search', search);
-    add('time', rangeNs ? rangeNs.map(ns => Number((ns / 1e9).toFixed(9))).join('-') : '');
+    add('time', this.formatRange(rangeNs));
     add('lane', lane);
     for (const edit of edits)
       add(edit.verb, this.keys[edit.fn]);
+    add('thread', thread >= 0 ? String(thread) : '');
+    add('seen', this.formatRange(seenNs));
     add('at', path.map(at => this.idOf(at)).join('.'));
     return parts.toString();
+  }
+
+  // In seconds.
+  formatRange(ns) {
+    return ns ? ns.map(each => Number((each / 1e9).toFixed(9))).join('-') : '';
+  }
+
+  parseRange(text) {
+    const parts = /^([\d.]+)-([\d.]+)$/.exec(text || '');
+    const ns = parts && [Number(parts[1]) * 1e9, Number(parts[2]) * 1e9];
+    return ns && ns.every(Number.isFinite) ? ns : null;
   }
 
   // What it does not know is left out.
   parse(text) {
     const parts = new URLSearchParams(text);
-    const time = /^([\d.]+)-([\d.]+)$/.exec(parts.get('time') || '');
-    const rangeNs = time && [Number(time[1]) * 1e9, Number(time[2]) * 1e9];
     const edits = [...parts].map(([verb, key]) => ({verb, fn: this.byKey.get(key)}))
       .filter(({verb, fn}) => Object.hasOwn(VERBS, verb) && fn !== undefined).slice(0, MAX_EDITS);
     return {
@@ -51,9 +62,11 @@ class Address {
       isInverted: parts.has('invert'),
       isIcicle: parts.has('icicle'),
       search: parts.get('search') || '',
-      rangeNs: rangeNs && rangeNs.every(Number.isFinite) ? rangeNs : null,
+      rangeNs: this.parseRange(parts.get('time')),
       lane: parts.get('lane'),
       edits,
+      thread: parts.has('thread') ? Number(parts.get('thread')) : -1,
+      seenNs: this.parseRange(parts.get('seen')),
       ids: (parts.get('at') || '').split('.').filter(Boolean),
     };
   }

@@ -118,6 +118,24 @@ function readSpreads(bytes) {
   return spreads;
 }
 
+// Stacks in the order of time: those of thread t are first[t] … first[t + 1] - 1.
+function readRuns(bytes, nThreads) {
+  const length = bytes.number();
+  const tickNs = bytes.number();
+  const isMerged = bytes.number() === 1;
+  const first = new Uint32Array(nThreads + 1);
+  for (let i = 0; length && i < nThreads; i++)
+    first[i + 1] = first[i] + bytes.number();
+  const start = bytes.column(length, Float64Array);
+  const runs = {n: length, tickNs, isMerged, first, start, length: bytes.column(length, Float64Array), node: bytes.runningColumn(length)};
+  for (let t = 0; t < nThreads; t++)
+    for (let i = first[t], end = 0; i < first[t + 1]; i++) {
+      start[i] += end;
+      end = start[i] + runs.length[i];
+    }
+  return runs;
+}
+
 function readMark(bytes) {
   return {pid: bytes.signed(), group: bytes.text(), name: bytes.text(), message: bytes.text(),
     startNs: bytes.number(), durationNs: bytes.number()};
@@ -149,6 +167,7 @@ function readData(buffer) {
   data.nMarksLeftOut = bytes.number();
   data.marks = Array.from({length: nMarks}, () => readMark(bytes));
   data.spreads = readSpreads(bytes);
+  data.runs = readRuns(bytes, data.threads.length);
   return data;
 }
 

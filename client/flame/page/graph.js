@@ -42,7 +42,7 @@ class Graph {
     this.canvas.addEventListener('click', event => {
       const box = this.find(event);
       if (box)
-        this.zoom(box.frame);
+        this.enter(box);
     });
     this.canvas.addEventListener('contextmenu', event => this.openMenu(event));
     this.canvas.addEventListener('keydown', event => this.press(event));
@@ -313,6 +313,10 @@ class Graph {
     this.draw();
   }
 
+  enter({frame}) {
+    this.zoom(frame);
+  }
+
   zoom(frame) {
     this.zoomed = frame;
     this.hovered = null;
@@ -337,7 +341,7 @@ class Graph {
   // The box that an arrow key leads to.
   neighbour(key) {
     if (!this.current)
-      return this.rows[this.zoomRow][0];
+      return this.rows[this.zoomRow]?.[0];
     const {row, x, width} = this.current;
     const boxes = this.rows[row];
     const step = {ArrowLeft: -1, ArrowRight: 1}[key];
@@ -353,7 +357,7 @@ class Graph {
     if (event.ctrlKey || event.metaKey || event.altKey)
       return;
     if (event.key === 'Enter' && this.current) {
-      this.zoom(this.current.frame);
+      this.enter(this.current);
     } else if (event.key.startsWith('Arrow')) {
       this.current = this.neighbour(event.key) || this.current;
       this.reveal(this.current);
@@ -362,7 +366,8 @@ class Graph {
       return;
     }
     event.preventDefault();
-    this.announce();
+    if (this.current)
+      this.announce();
   }
 
   announce() {

@@ -3,7 +3,7 @@
 
 const $ = id => document.getElementById(id);
 
-const VIEWS = ['graph', 'table', 'tree', 'sandwich'];
+const VIEWS = ['graph', 'table', 'tree', 'sandwich', 'chart'];
 
 class Page {
   constructor(data) {
@@ -36,6 +36,9 @@ class Page {
     this.showTrees();
     this.table.update();
     this.timeline = new Timeline(data, this.colors, tip, {select: isGradual => this.select(isGradual)});
+    this.chart = new FlameChart(this.model, this.colors, tip, on);
+    this.chart.update(this.timeline.rangeNs(), null);
+    $('tab-chart').hidden = !data.runs.n;
     this.nameGraph();
     this.showRange();
     this.listen();
@@ -93,6 +96,7 @@ class Page {
   redraw() {
     this.graph.draw();
     this.sandwich.draw();
+    this.chart.draw();
     this.timeline.draw();
   }
 
@@ -120,6 +124,8 @@ class Page {
       lane: timeline.chosen,
       edits: this.edits.done,
       path: this.graph.names(this.graph.zoomed),
+      thread: this.shown === 'chart' ? this.chart.thread : -1,
+      seenNs: this.shown === 'chart' && this.chart.isZoomed() ? this.chart.seen : null,
     };
   }
 
@@ -151,7 +157,9 @@ class Page {
     this.edits.set(state.edits);
     this.model.edit(this.edits.done);
     this.model.select(this.timeline.range, this.timeline.threads);
+    this.chart.restore(state.thread, null);
     this.update();
+    this.chart.restore(state.thread, state.seenNs);
     this.setIcicle(state.isIcicle);
     $('search').value = state.search;
     this.search();
@@ -168,6 +176,7 @@ class Page {
     this.showTrees();
     this.table.update();
     this.sandwich.update();
+    this.chart.update(this.timeline.rangeNs(), this.timeline.threads);
     this.showRange();
     this.showEdits();
     this.nameGraph();
@@ -263,6 +272,8 @@ class Page {
   }
 
   show(name) {
+    if ($(`tab-${name}`).hidden)
+      return;
     this.shown = name;
     for (const other of VIEWS) {
       const isShown = other === name;
@@ -272,7 +283,7 @@ class Page {
     }
     $('direction').hidden = name !== 'graph';
     $('invert').hidden = name !== 'graph' && name !== 'tree';
-    $('reset').hidden = name !== 'graph' && name !== 'sandwich';
+    $('reset').hidden = name === 'table' || name === 'tree';
     this[name].appear();
     this.showZoom();
     this.remember();
@@ -360,7 +371,8 @@ class Page {
         const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
         if (!step)
           return;
-        const next = $(ids[(ids.indexOf(id) + step + ids.length) % ids.length]);
+        const there = ids.filter(each => !$(each).hidden);
+        const next = $(there[(there.indexOf(id) + step + there.length) % there.length]);
         next.click();
         next.focus();
         event.preventDefault();
