@@ -615,6 +615,8 @@ const cases = {
     equal(await note(), '5.07 s to 5.10 s', 'what is seen again');
     await page.keyboard.press('Escape');
     equal(await note(), '0 s to 9.99 s', 'the whole time');
+    await page.locator('#chart-thread').press('s'); // chooses by letter, as lists do
+    equal(await page.locator('#chart-panel').isVisible(), true, 'the chart');
     await page.locator('#chart-thread').selectOption({label: 'server (pid 100, tid 101)'});
     check((await read(3, .0285)).startsWith('blend<'), await read(3, .0285));
     equal(await read(3, .5), '', 'where the thread has no samples');

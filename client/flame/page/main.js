@@ -418,6 +418,8 @@ class Page {
     }
     if (event.ctrlKey || event.metaKey || event.altKey)
       return;
+    if (event.target instanceof HTMLSelectElement) // letters choose there
+      return;
     if (event.target instanceof HTMLInputElement) {
       if (event.key === 'Escape' || event.key === 'Enter' && event.target === $('search'))
         $('graph').focus();
