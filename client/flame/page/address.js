@@ -8,11 +8,14 @@ class Address {
   constructor({functions}) {
     this.keys = [];
     this.byKey = new Map();
+    const counts = new Map(); // of functions of the same name there may be many
     functions.forEach(({module, name}, fn) => {
-      let key = module ? `${module}!${name}` : name;
-      for (let n = 2; this.byKey.has(key); n++)
-        key = `${module}!${name} #${n}`;
-      this.byKey.set(key, fn);
+      const wanted = module ? `${module}!${name}` : name;
+      const n = (counts.get(wanted) || 0) + 1;
+      const key = n > 1 ? `${wanted} #${n}` : wanted;
+      counts.set(wanted, n);
+      if (!this.byKey.has(key))
+        this.byKey.set(key, fn);
       this.keys.push(key);
     });
   }

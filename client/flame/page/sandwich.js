@@ -11,6 +11,7 @@ class Sandwich {
       }});
     this.model = model;
     this.fn = -1;
+    this.isStale = null; // since it was drawn weights are others: 'same', or the function is: 'other'
     this.callers = graph('callers');
     this.callees = graph('callees');
     this.callees.isIcicle = true;
@@ -22,7 +23,7 @@ class Sandwich {
     this.note = document.getElementById('sandwich-note');
   }
 
-  // Of this function; of the heaviest where none was chosen yet.
+  // Until then it is the heaviest.
   choose(fn) {
     this.fn = fn;
     this.update(true);
@@ -42,7 +43,7 @@ class Sandwich {
   // After another selection, or where the function is another. What nobody sees is not made.
   update(isOther = false) {
     if (!this.name.offsetParent) {
-      this.isStale = this.isStale || (isOther ? 'other' : 'same');
+      this.isStale = isOther ? 'other' : this.isStale || 'same';
       return;
     }
     if (this.fn < 0)
