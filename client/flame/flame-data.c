@@ -290,6 +290,7 @@ append_series (const Packer *self, guint shift)
 typedef struct
 {
   guint bucket;
+  guint64 offset_ns; /* of the last value, after the begin of the bucket */
   double low;
   double high;
 } Point;
@@ -326,10 +327,12 @@ add_value (const Packer *self, GPtrArray *counters, const SondeModelValue *value
   if (!isfinite (number) || value->time_ns < self->first_ns || value->time_ns > self->last_ns)
     return;
   point.bucket = (guint) (since_first (self, value->time_ns) / self->bucket_ns);
+  point.offset_ns = since_first (self, value->time_ns) % self->bucket_ns;
   if (last == NULL || last->bucket < point.bucket)
     g_array_append_val (points, point);
   else if (last->bucket == point.bucket)
     {
+      last->offset_ns = MAX (last->offset_ns, point.offset_ns);
       last->low = MIN (last->low, number);
       last->high = MAX (last->high, number);
     }
@@ -349,6 +352,7 @@ append_counter (GByteArray *out, const SondeModelCounter *counter, const GArray 
       const Point *point = &g_array_index (points, Point, i);
 
       sonde_flame_data_append_number (out, point->bucket - previous);
+      sonde_flame_data_append_number (out, point->offset_ns);
       append_double (out, point->low);
       append_double (out, point->high);
       previous = point->bucket;
@@ -711,7 +715,292 @@ pack_calls (const SondeFlameSource *source, const SondeFlameGraph *graph)
   sonde_flame_data_append_number (out, 0); /* marks, */
   sonde_flame_data_append_number (out, 0); /* and more of them */
   append_spreads (out, spreads);
+  for (guint i = 0; i < 3; i++)
+    sonde_flame_data_append_number (out, 0); /* runs */
   return out;
+}
+
+/* --- stacks in the order of time --- */
+
+#define MAX_GAPS       4096 /* that are looked at, for how often there are samples */
+#define TICKS_A_PERIOD 4
+#define GAP_PERIODS    2 /* after that long the thread did not run, or nobody looked */
+
+/* Samples of a thread, one after the other, that end at the same node. */
+typedef struct
+{
+  guint64 start; /* ticks after the first sample of all */
+  guint64 end;
+  guint64 node;
+} Run;
+
+typedef struct
+{
+  const SondeSampleLog *log;
+  const SondeFlameGraph *graph;
+  gint64 first_ns;
+  guint *firsts;  /* by thread, and one more: its first in @order */
+  guint32 *order; /* numbers of places, by thread, then by time */
+  guint64 period_ns;
+  guint64 tick_ns;
+  gboolean is_merged; /* each tick is one run at most, of the node with most samples in it */
+  Run run;            /* that may go on */
+  guint64 end;        /* of the run before */
+  guint64 node;
+  guint n_runs;
+  GByteArray *gaps;
+  GByteArray *lengths;
+  GByteArray *nodes;
+} RunPacker;
+
+static const SondeSamplePlace *
+place_at (const RunPacker *self, guint at)
+{
+  return &g_array_index (self->log->samples.places, SondeSamplePlace, self->order[at]);
+}
+
+static guint64
+time_at (const RunPacker *self, guint at)
+{
+  return (guint64) place_at (self, at)->time_ns - (guint64) self->first_ns;
+}
+
+static guint64
+node_at (const RunPacker *self, guint at)
+{
+  const SondeSamplePlace *place = place_at (self, at);
+
+  return sonde_flame_graph_locate (
+      self->graph, sonde_samples_tree_of (&self->log->samples, place->thread), place->node);
+}
+
+static int
+compare_times (gconstpointer a, gconstpointer b, gpointer user_data)
+{
+  const GArray *places = user_data;
+  guint32 left = *(const guint32 *) a;
+  guint32 right = *(const guint32 *) b;
+  gint64 left_ns = g_array_index (places, SondeSamplePlace, left).time_ns;
+  gint64 right_ns = g_array_index (places, SondeSamplePlace, right).time_ns;
+
+  if (left_ns != right_ns)
+    return left_ns < right_ns ? -1 : 1;
+  return left < right ? -1 : left > right;
+}
+
+/* Most threads' samples came in the order of time. */
+static void
+order_places (RunPacker *self)
+{
+  GArray *places = self->log->samples.places;
+  guint n_threads = self->log->samples.threads->len;
+  g_autofree guint *nexts = NULL;
+
+  self->firsts = g_new0 (guint, n_threads + 1);
+  self->order = g_new (guint32, places->len);
+  for (guint i = 0; i < places->len; i++)
+    self->firsts[g_array_index (places, SondeSamplePlace, i).thread + 1]++;
+  for (guint thread = 0; thread < n_threads; thread++)
+    self->firsts[thread + 1] += self->firsts[thread];
+  nexts = g_memdup2 (self->firsts, (n_threads + 1) * sizeof *nexts);
+  for (guint i = 0; i < places->len; i++)
+    self->order[nexts[g_array_index (places, SondeSamplePlace, i).thread]++] = i;
+  for (guint thread = 0; thread < n_threads; thread++)
+    {
+      guint end = self->firsts[thread + 1];
+      guint at = self->firsts[thread];
+
+      while (at + 1 < end && place_at (self, at)->time_ns <= place_at (self, at + 1)->time_ns)
+        at++;
+      if (at + 1 < end)
+        g_qsort_with_data (self->order + self->firsts[thread], (gint) (end - self->firsts[thread]),
+                           sizeof *self->order, compare_times, places);
+    }
+}
+
+/* How long a sample stands for, from those of some that soon had another of their thread behind
+ * them: a tenth of all. */
+static guint64
+estimate_period (const RunPacker *self)
+{
+  guint n = self->log->samples.places->len;
+  guint step = n / MAX_GAPS + 1;
+  g_autoptr (GArray) gaps = g_array_new (FALSE, FALSE, sizeof (guint64));
+
+  for (guint at = 0; at + 1 < n; at += step)
+    if (place_at (self, at)->thread == place_at (self, at + 1)->thread)
+      {
+        guint64 gap = time_at (self, at + 1) - time_at (self, at);
+
+        g_array_append_val (gaps, gap);
+      }
+  if (gaps->len == 0)
+    return SONDE_FLAME_LONE_NS;
+  g_array_sort (gaps, compare_keys);
+  return MAX (g_array_index (gaps, guint64, gaps->len / 10), 1);
+}
+
+static void
+finish_run (RunPacker *self)
+{
+  const Run *run = &self->run;
+
+  if (run->end <= run->start)
+    return;
+  sonde_flame_data_append_number (self->gaps, run->start - self->end);
+  sonde_flame_data_append_number (self->lengths, run->end - run->start);
+  sonde_flame_data_append_signed (self->nodes, (gint64) run->node - (gint64) self->node);
+  self->end = run->end;
+  self->node = run->node;
+  self->n_runs++;
+}
+
+static void
+add_run (RunPacker *self, guint64 start, guint64 end, guint64 node)
+{
+  if (self->run.node == node && self->run.end == start)
+    {
+      self->run.end = end;
+      return;
+    }
+  finish_run (self);
+  self->run = (Run){ .start = start, .end = end, .node = node };
+}
+
+/* The node with most samples of those from @at to before @end. */
+static guint64
+find_most (const RunPacker *self, guint at, guint end)
+{
+  guint n = end - at;
+  g_autofree guint64 *nodes = g_new (guint64, n);
+  guint64 most = 0;
+  guint n_most = 0;
+
+  for (guint i = 0; i < n; i++)
+    nodes[i] = node_at (self, at + i);
+  qsort (nodes, n, sizeof *nodes, compare_keys);
+  for (guint i = 0, next; i < n; i = next)
+    {
+      for (next = i + 1; next < n && nodes[next] == nodes[i];)
+        next++;
+      if (next - i > n_most)
+        {
+          n_most = next - i;
+          most = nodes[i];
+        }
+    }
+  return most;
+}
+
+static gboolean
+add_thread (RunPacker *self, guint thread, guint max_runs)
+{
+  guint end = self->firsts[thread + 1];
+
+  self->run = (Run){ 0 };
+  self->end = 0;
+  for (guint at = self->firsts[thread], next; at < end && self->n_runs <= max_runs; at = next)
+    {
+      guint64 start_ns = time_at (self, at);
+      guint64 start = start_ns / self->tick_ns;
+      guint64 stop_ns = start_ns + MIN (self->period_ns, G_MAXUINT64 - start_ns);
+
+      next = at + 1;
+      if (self->is_merged)
+        {
+          while (next < end && time_at (self, next) / self->tick_ns == start)
+            next++;
+          add_run (self, start, start + 1, find_most (self, at, next));
+          continue;
+        }
+      /* the next one may be a little late */
+      if (next < end && (time_at (self, next) - start_ns) / GAP_PERIODS <= self->period_ns)
+        stop_ns = time_at (self, next);
+      add_run (self, start, stop_ns / self->tick_ns, node_at (self, at));
+    }
+  finish_run (self);
+  return self->n_runs <= max_runs;
+}
+
+/* FALSE: there are more than @max_runs, and it went no further. */
+static gboolean
+pack_runs (RunPacker *self, GArray *counts, guint max_runs)
+{
+  self->n_runs = 0;
+  self->node = 0;
+  g_array_set_size (counts, 0);
+  g_byte_array_set_size (self->gaps, 0);
+  g_byte_array_set_size (self->lengths, 0);
+  g_byte_array_set_size (self->nodes, 0);
+  for (guint thread = 0; thread < self->log->samples.threads->len; thread++)
+    {
+      guint before = self->n_runs;
+      guint n;
+
+      if (!add_thread (self, thread, max_runs))
+        return FALSE;
+      n = self->n_runs - before;
+      g_array_append_val (counts, n);
+    }
+  return TRUE;
+}
+
+/* So wide that ticks of all threads, from the first to the last sample of each, are not too many.
+ */
+static guint64
+choose_tick (const RunPacker *self, guint max_runs)
+{
+  guint n_threads = self->log->samples.threads->len;
+  double sum_ns = 0;
+
+  for (guint thread = 0; thread < n_threads; thread++)
+    if (self->firsts[thread + 1] > self->firsts[thread])
+      sum_ns += (double) (time_at (self, self->firsts[thread + 1] - 1)
+                          - time_at (self, self->firsts[thread]));
+  /* less than half of them: each thread has a tick, or two, that it does not fill */
+  return (guint64) (sum_ns / (max_runs - 2 * n_threads)) + 1;
+}
+
+static void
+append_runs (const Packer *packer, const SondeFlameGraph *graph, guint max_runs)
+{
+  g_autoptr (GByteArray) gaps = g_byte_array_new ();
+  g_autoptr (GByteArray) lengths = g_byte_array_new ();
+  g_autoptr (GByteArray) nodes = g_byte_array_new ();
+  g_autoptr (GArray) counts = g_array_new (FALSE, FALSE, sizeof (guint));
+  RunPacker self = { .log = packer->log,
+                     .graph = graph,
+                     .first_ns = packer->first_ns,
+                     .gaps = gaps,
+                     .lengths = lengths,
+                     .nodes = nodes };
+  gboolean fits;
+
+  order_places (&self);
+  self.period_ns = estimate_period (&self);
+  self.tick_ns = MAX (self.period_ns / TICKS_A_PERIOD, 1);
+  fits = pack_runs (&self, counts, max_runs);
+  if (!fits && max_runs / 4 > packer->log->samples.threads->len)
+    {
+      self.is_merged = TRUE;
+      self.tick_ns = choose_tick (&self, max_runs);
+      fits = pack_runs (&self, counts, max_runs);
+    }
+  if (!fits) /* there are too many threads */
+    self.n_runs = 0;
+  sonde_flame_data_append_number (packer->out, self.n_runs);
+  sonde_flame_data_append_number (packer->out, self.tick_ns);
+  sonde_flame_data_append_number (packer->out, self.is_merged);
+  if (self.n_runs > 0)
+    {
+      for (guint thread = 0; thread < counts->len; thread++)
+        sonde_flame_data_append_number (packer->out, g_array_index (counts, guint, thread));
+      g_byte_array_append (packer->out, gaps->data, gaps->len);
+      g_byte_array_append (packer->out, lengths->data, lengths->len);
+      g_byte_array_append (packer->out, nodes->data, nodes->len);
+    }
+  g_free (self.firsts);
+  g_free (self.order);
 }
 
 /* --- of samples --- */
@@ -719,7 +1008,8 @@ pack_calls (const SondeFlameSource *source, const SondeFlameGraph *graph)
 GByteArray *
 sonde_flame_data_new (const SondeFlameSource *source,
                       const SondeFlameGraph *graph,
-                      guint max_points)
+                      guint max_points,
+                      guint max_runs)
 {
   GByteArray *out;
   Packer self = { .log = source->log };
@@ -760,6 +1050,7 @@ sonde_flame_data_new (const SondeFlameSource *source,
   g_byte_array_append (out, counts->data, counts->len);
   append_tracks (&self);
   sonde_flame_data_append_number (out, 0); /* spreads */
-  g_free (self.keys);
+  g_clear_pointer (&self.keys, g_free);
+  append_runs (&self, graph, max_runs);
   return out;
 }

@@ -9,14 +9,16 @@
 #define RESOURCES    "/org/sonde/flamegraph/"
 #define MAX_NODES    (1u << 20) /* what a browser lays out without a pause */
 #define MAX_POINTS   (1u << 20)
+#define MAX_RUNS     (1u << 18)
 #define MAX_DIVISOR  128         /* so that thousands of frames are left */
 #define LARGE_FACTOR 8           /* of data that hardly becomes small enough */
 #define QUICK_FACTOR 2           /* by which what is compressed quickly is larger, at most */
 #define PIECE_BYTES  (64u << 10) /* GConverterOutputStream copies what it is given at once */
 
 static const char *const scripts[]
-    = { "data.js",   "model.js",    "colors.js", "tip.js", "graph.js",
-        "tracks.js", "timeline.js", "table.js",  "main.js" };
+    = { "data.js",     "edits.js",   "model.js",  "trees.js",    "colors.js", "address.js",
+        "stack.js",    "tip.js",     "graph.js",  "chart.js",    "menu.js",   "calltree.js",
+        "sandwich.js", "counter.js", "tracks.js", "timeline.js", "table.js",  "main.js" };
 
 static void
 append_resource (GString *out, const char *name)
@@ -102,8 +104,8 @@ make_data (const SondeFlameSource *source, gsize max_bytes, GError **error)
 
   for (guint64 divisor = 1;; sonde_flame_graph_limit (graph, (guint32) (MAX_NODES / divisor)))
     {
-      g_autoptr (GByteArray) data
-          = sonde_flame_data_new (source, graph, (guint) (MAX_POINTS / divisor));
+      g_autoptr (GByteArray) data = sonde_flame_data_new (
+          source, graph, (guint) (MAX_POINTS / divisor), (guint) (MAX_RUNS / divisor));
       g_autoptr (GBytes) bytes = compress_well (data, max_bytes, error);
 
       if (bytes == NULL)

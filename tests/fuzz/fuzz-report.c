@@ -23,6 +23,7 @@
 #define MAX_WORDS  8u
 #define MAX_NODES  8
 #define MAX_POINTS 4
+#define MAX_RUNS   32
 
 static void
 check_findings (const SondeLedgerCheck *ledger)
@@ -129,7 +130,7 @@ check_pictures (const SondeSampleLog *log)
 
   if (log->samples.places->len == 0)
     return;
-  data = sonde_flame_data_new (&source, graph, MAX_POINTS);
+  data = sonde_flame_data_new (&source, graph, MAX_POINTS, MAX_RUNS);
   svg = sonde_flame_svg_new (&alone);
   fuzz_check_text (svg);
   g_string_free (svg, TRUE);
@@ -143,7 +144,7 @@ check_pictures_of_calls (const SondeCalls *calls)
       const SondeFlameSource source
           = { .calls = calls, .unit = (SondeFlameUnit) unit, .title = "title", .start = "start" };
       g_autoptr (SondeFlameGraph) graph = sonde_flame_graph_new (&source, MAX_NODES);
-      GByteArray *data = sonde_flame_data_new (&source, graph, MAX_POINTS);
+      GByteArray *data = sonde_flame_data_new (&source, graph, MAX_POINTS, MAX_RUNS);
       GString *svg = sonde_flame_svg_new (&source);
 
       g_byte_array_unref (data);

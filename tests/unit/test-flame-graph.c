@@ -156,8 +156,72 @@ times_may_be_any (void)
   log = make_log (capture);
   graph = new_graph (log, NULL, 100);
   data = sonde_flame_data_new (&(SondeFlameSource){ .log = log, .title = "", .start = "" }, graph,
-                               1);
+                               1, 16);
   g_assert_cmpuint (data->len, >, 0);
+}
+
+/* Of one thread a sample each millisecond, in turn at two nodes like "aab", and one of a late
+ * moment. */
+static SondeSampleLog *
+make_turns (guint n, gint64 late_ms)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+
+  add_process (capture, 5, "one");
+  for (guint i = 0; i <= n; i++)
+    {
+      SondeFrameOrigin origin = at (5, (i < n ? i : late_ms) * G_GINT64_CONSTANT (1000000));
+      guint64 address = JIT (1 + (i % 3 == 2));
+
+      ADD (sonde_writer_add_sample (capture->writer, &origin, 5, &address, 1));
+    }
+  return make_log (capture);
+}
+
+/* The runs are what the data ends with. */
+static void
+check_runs (const SondeSampleLog *log, guint max_runs, const guint64 *numbers, guint n)
+{
+  g_autoptr (SondeFlameGraph) graph = new_graph (log, NULL, 100);
+  g_autoptr (GByteArray) data = sonde_flame_data_new (
+      &(SondeFlameSource){ .log = log, .title = "", .start = "" }, graph, 100, max_runs);
+  g_autoptr (GByteArray) expected = g_byte_array_new ();
+
+  for (guint i = 0; i < n; i++)
+    sonde_flame_data_append_number (expected, numbers[i]);
+  g_assert_cmpuint (data->len, >, expected->len);
+  g_assert_cmpmem (data->data + data->len - expected->len, expected->len, expected->data,
+                   expected->len);
+}
+
+static void
+samples_at_one_node_are_a_run (void)
+{
+  g_autoptr (SondeSampleLog) log = make_turns (5, 50);
+  /* how many, a quarter of a millisecond, not merged, of the thread; from each to the next; how
+   * long; nodes 1, 2, 1, 2: the process is 0 */
+  const guint64 numbers[] = { 4, 250000, 0, 4, 0, 0, 0, 180, 8, 4, 8, 4, 2, 2, 1, 2 };
+
+  check_runs (log, 100, numbers, G_N_ELEMENTS (numbers));
+}
+
+static void
+many_runs_are_merged_into_what_has_most_samples (void)
+{
+  g_autoptr (SondeSampleLog) log = make_turns (99, 99);
+  /* one, a fourteenth of 99 ms each, merged, of the thread: at node 1 from the first to the last */
+  const guint64 numbers[] = { 1, 99000000 / 14 + 1, 1, 1, 0, 14, 2 };
+
+  check_runs (log, 16, numbers, G_N_ELEMENTS (numbers));
+}
+
+static void
+of_too_many_threads_there_are_no_runs (void)
+{
+  g_autoptr (SondeSampleLog) log = make_turns (99, 99);
+  const guint64 numbers[] = { 0, 250000, 0 };
+
+  check_runs (log, 4, numbers, G_N_ELEMENTS (numbers));
 }
 
 static GString *
@@ -196,6 +260,11 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/flame-graph/samples-at-one-node-are-a-run", samples_at_one_node_are_a_run);
+  g_test_add_func ("/flame-graph/many-runs-are-merged-into-what-has-most-samples",
+                   many_runs_are_merged_into_what_has_most_samples);
+  g_test_add_func ("/flame-graph/of-too-many-threads-there-are-no-runs",
+                   of_too_many_threads_there_are_no_runs);
   g_test_add_func ("/flame-graph/frames-hang-below-their-processes-heaviest-first",
                    frames_hang_below_their_processes_heaviest_first);
   g_test_add_func ("/flame-graph/light-frames-are-summed-up-by-their-callers",

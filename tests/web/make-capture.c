@@ -199,6 +199,49 @@ write_small (SondeWriter *writer, unsigned n_hash)
   add_symbols (writer, pids, 2);
 }
 
+/* Ten seconds of counters as sonded has them: of four processors, of memory, and of a network that
+ * receives 1 MiB in each second, and sends nothing for five seconds, then 10 KiB in each; three
+ * groups of marks. */
+static void
+write_counters (SondeWriter *writer)
+{
+  static const SondeCounter counters[] = {
+    { "CPU Percent", "Total", "time not idle, %", 1, SONDE_COUNTER_DOUBLE, { 0 } },
+    { "CPU Percent", "cpu0", "time not idle, %", 2, SONDE_COUNTER_DOUBLE, { 0 } },
+    { "CPU Percent", "cpu1", "time not idle, %", 3, SONDE_COUNTER_DOUBLE, { 0 } },
+    { "Memory", "Used", "bytes: all but what is available", 4, SONDE_COUNTER_INT64, { 0 } },
+    { "Network", "RX Bytes (eth0)", "received since first seen", 5, SONDE_COUNTER_INT64, { 0 } },
+    { "Network", "TX Bytes (eth0)", "sent since first seen", 6, SONDE_COUNTER_INT64, { 0 } },
+  };
+  static const char *const groups[] = { "frames", "<b>input</b>", "timers" };
+  static const int32_t pids[] = { 100, 200 };
+  const uint32_t ids[] = { 1, 2, 3, 4, 5, 6 };
+  const uint64_t stack[] = { address_of (HASH), address_of (WORK), address_of (MAIN) };
+
+  add_process (writer, 100, "/usr/bin/server");
+  add_process (writer, 200, "/usr/bin/worker");
+  for (unsigned i = 0; i <= 100; i++)
+    {
+      int64_t time_ns = START_NS + i * 100 * STEP_NS;
+      SondeFrameOrigin origin = at (-1, time_ns);
+      SondeFrameOrigin mark = at (100, time_ns);
+      SondeCounterValue values[6];
+
+      if (i == 0)
+        check (sonde_writer_add_counter_define (writer, &origin, counters, 6));
+      values[0].vdbl = (i % 20 + i % 30) / 2.0;
+      values[1].vdbl = i % 20;
+      values[2].vdbl = i % 30;
+      values[3].v64 = (int64_t) (512 + i) << 20; /* grows, and is no sum */
+      values[4].v64 = (int64_t) i * (1 << 20) / 10;
+      values[5].v64 = i < 50 ? 0 : (int64_t) (i - 50) << 10;
+      check (sonde_writer_add_counter_set (writer, &origin, ids, values, 6));
+      check (sonde_writer_add_mark (writer, &mark, 20 * STEP_NS, groups[i % 3], "mark", "text"));
+      add_sample (writer, pids[i % 2], pids[i % 2], time_ns, stack, 3);
+    }
+  add_symbols (writer, pids, 2);
+}
+
 /* The same numbers each time: xorshift64. */
 static uint64_t
 next_random (uint64_t *state)
@@ -245,6 +288,21 @@ write_many (SondeWriter *writer, unsigned n_samples, unsigned n_stacks)
       add_sample (writer, 100, 100 + (int32_t) (random >> 60) % 4, START_NS + i * (STEP_NS / 10),
                   addrs, 30);
     }
+}
+
+/* More runs than a page has: 450,000 samples, of which two hash, one copies, and so on. */
+static void
+write_runs (SondeWriter *writer)
+{
+  static const int32_t pids[] = { 200 };
+  const uint64_t hash_stack[] = { address_of (HASH), address_of (WORK), address_of (MAIN) };
+  const uint64_t copy_stack[] = { address_of (COPY), address_of (WORK), address_of (MAIN) };
+
+  add_process (writer, 200, "/usr/bin/worker");
+  for (unsigned i = 0; i < 450000; i++)
+    add_sample (writer, 200, 200, START_NS + i * (STEP_NS / 10),
+                i % 3 < 2 ? hash_stack : copy_stack, 3);
+  add_symbols (writer, pids, 1);
 }
 
 /* Of the file at @at a record, whose numbers are less than 2^32. Returns: behind it */
@@ -345,6 +403,10 @@ write_kind (SondeWriter *writer, const char *kind)
     write_many (writer, 200000, 100000);
   else if (strcmp (kind, "large") == 0)
     write_many (writer, 5000000, 100000);
+  else if (strcmp (kind, "runs") == 0)
+    write_runs (writer);
+  else if (strcmp (kind, "counters") == 0)
+    write_counters (writer);
   else if (strcmp (kind, "self") == 0)
     write_self (writer);
   else if (strcmp (kind, "calls") == 0)
@@ -363,7 +425,8 @@ main (int argc, char **argv)
 
   if (argc != 3 || buffer == NULL)
     {
-      fprintf (stderr, "usage: make-capture small|before|stacks|large|self|calls FILE\n");
+      fprintf (stderr,
+               "usage: make-capture small|before|stacks|large|counters|runs|self|calls FILE\n");
       return 2;
     }
   fd = open (argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

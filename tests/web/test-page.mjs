@@ -13,6 +13,8 @@ const pages = {
   small: draw('small.html', small),
   compared: draw('compared.html', small, '--diff', capture('before')),
   stacks: draw('stacks.html', capture('stacks')),
+  counters: draw('counters.html', capture('counters')),
+  runs: draw('runs.html', capture('runs')),
   self: draw('self-time.html', capture('calls'), '--unit', 'self'),
   calls: draw('calls.html', capture('calls'), '--unit', 'calls'),
 };
@@ -236,6 +238,28 @@ const cases = {
     check(value >= 40 && value < 65, `the value is ${value}`);
   }),
 
+  'groups of counters leave room for processes, and tell rates and units': on('counters', async page => {
+    const labels = () => page.locator('#labels > div').evaluateAll(list => list.map(label => label.title).filter(Boolean));
+    const read = async (title, share) => {
+      const label = await page.locator('#labels > div').filter({hasText: title}).first().boundingBox();
+      const box = await page.locator('#plot').boundingBox();
+      await page.mouse.move(box.x + box.width * share, label.y + label.height / 2);
+      return (await text(page, '#tip')).replace(/\s+/g, ' ');
+    };
+    equal(await labels(), ['Marks', 'CPU Percent', 'Memory: Used', 'Network', 'server (pid 100)', 'worker (pid 200)'], 'the rows at first');
+    check(await page.getByRole('button', {name: /^worker \(pid 200\)/}).isVisible(), 'a process is out of sight');
+    equal(await read('Network', .5), 'Network RX Bytes (eth0) 1.0 MiB/s TX Bytes (eth0) 10.0 KiB/s', 'the network');
+    check((await read('CPU Percent', .151)).includes('cpu0 15 %'), await read('CPU Percent', .151));
+    await page.getByRole('button', {name: 'Network 2'}).focus();
+    await page.keyboard.press('Enter');
+    equal((await labels()).slice(3, 6), ['Network', 'RX Bytes (eth0)', 'TX Bytes (eth0)'], 'the rows of the network');
+    equal(await page.evaluate(() => document.activeElement.getAttribute('aria-expanded')), 'true', 'what the focus is on');
+    equal(await read('TX Bytes', .2), 'TX Bytes (eth0) sent since first seen Grows by 0 B/s Highest 10.0 KiB/s', 'what is sent at first');
+    equal(await read('Memory: Used', .005), 'Memory: Used bytes: all but what is available Value 512.0 MiB Highest 612.0 MiB', 'memory');
+    await page.getByRole('button', {name: 'Marks 3'}).click();
+    equal((await labels()).slice(1, 4), ['frames', '<b>input</b>', 'timers'], 'the groups of marks');
+  }),
+
   'inverting begins with what ran': on('small', async page => {
     await page.keyboard.press('i');
     await expectFrame(page, 1, .1, 'sha256_block', '42.0 %');
@@ -277,6 +301,361 @@ const cases = {
     await page.keyboard.press('Escape');
     await expectFrame(page, 1, .1, 'worker (pid 200)');
   }),
+
+  'a function stands between its callers and callees': on('small', async page => {
+    await page.mouse.click(...await place(page, 3, .2), {button: 'right'});
+    equal((await page.locator('#menu').getByRole('menuitem').allInnerTexts())[0].replace(/\s+/g, ' '), 'Callers and callees s', 'the menu');
+    await page.getByRole('menuitem', {name: 'Callers and callees'}).click();
+    equal(await page.locator('#tab-sandwich').getAttribute('aria-selected'), 'true', 'the tab');
+    equal(await text(page, '#sandwich-name'), 'work_loop', 'the function');
+    equal(await text(page, '#sandwich-note'), 'worker · total 60.0 %, 600 samples; self 0.0 %', 'its figures');
+    const at = async (id, row, share) => {
+      const box = await page.locator(`#${id}`).boundingBox();
+      await page.mouse.move(box.x + box.width * share, id === 'callers' ? box.y + box.height - (row + .5) * ROW : box.y + (row + .5) * ROW);
+      return (await text(page, '#tip')).replace(/\s+/g, ' ');
+    };
+    for (const [id, row, share, wanted] of [['callers', 0, .5, 'work_loop'], ['callers', 1, .5, 'main'], ['callers', 2, .5, 'worker (pid 200)'],
+      ['callees', 0, .5, 'work_loop'], ['callees', 1, .5, 'sha256_block'], ['callees', 1, .9, 'memcpy']]) {
+      const tip = await at(id, row, share);
+      check(tip.startsWith(wanted), `${wanted} is not in row ${row} of ${id}: ${tip}`);
+    }
+    check((await at('callees', 1, .5)).includes('Total 42.0 % 420 samples Self 42.0 %'), 'the callee has another weight');
+    await page.mouse.down();
+    await page.mouse.up();
+    check((await at('callees', 1, .95)).startsWith('sha256_block'), 'a click does not zoom');
+    await page.keyboard.press('Escape');
+    check((await at('callees', 1, .95)).startsWith('memcpy'), 'Escape does not show everything');
+  }),
+
+  'sandwiches follow ranges and threads': on('small', async page => {
+    await page.keyboard.press('t');
+    await page.locator('#rows button').filter({hasText: 'main'}).focus();
+    await page.keyboard.press('s');
+    equal(await text(page, '#sandwich-note'), 'server · total 100.0 %, 1,000 samples; self 0.0 %', 'figures of main');
+    await page.locator('#from').fill('0');
+    await page.locator('#to').fill('4');
+    await page.locator('#to').press('Tab');
+    equal(await text(page, '#sandwich-note'), 'server · total 100.0 %, 400 samples; self 0.0 %', 'figures of the range');
+    await page.keyboard.press('t');
+    await page.locator('#rows button').filter({hasText: 'blend'}).focus();
+    await page.keyboard.press('s');
+    await page.getByRole('button', {name: /^worker \(pid 200\)/}).click();
+    equal(await text(page, '#sandwich-note'), 'libpaint.so.2 · nothing of it is selected', 'figures of nothing');
+    check(await page.locator('#callers').isHidden(), 'there is a picture of nothing');
+  }),
+
+  'the menu of a function is opened, walked and left by keys': on('small', async page => {
+    await page.locator('#graph').focus();
+    for (const key of ['ArrowUp', 'ArrowUp', 'ArrowUp', 'Shift+F10'])
+      await page.keyboard.press(key);
+    const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
+    check((await focused()).startsWith('Callers and callees'), await focused());
+    equal(await page.locator('#menu').getAttribute('aria-label'), 'main', 'whose menu it is');
+    await page.keyboard.press('Escape');
+    equal(await focused(), 'graph', 'the focus');
+    check(await page.locator('#menu').isHidden(), 'the menu is there');
+    await page.locator('#deeds').focus();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('s');
+    equal(await text(page, '#sandwich-name'), 'main', 'the function');
+    await page.locator('#callees').focus();
+    for (const key of ['ArrowUp', 'ArrowDown', 'Enter', 's'])
+      await page.keyboard.press(key);
+    equal(await text(page, '#sandwich-name'), 'work_loop', 'the callee');
+  }),
+
+  'the call tree opens, sorts and is walked by keys': on('small', async page => {
+    const rows = () => page.getByRole('treeitem').evaluateAll(list => list.map(row =>
+      `${row.getAttribute('aria-level')} ${row.querySelector('b').textContent} ${row.children[0].textContent} ${row.children[1].textContent}`));
+    const current = async () => page.locator(`#${await page.locator('#tree').getAttribute('aria-activedescendant')}`).locator('b').innerText();
+    await page.locator('#tab-tree').click();
+    equal(await rows(), ['1 worker (pid 200) 60.0 % 0.0 %', '2 main 60.0 % 0.0 %', '3 work_loop 60.0 % 0.0 %', '4 sha256_block 42.0 % 42.0 %',
+      '4 memcpy 18.0 % 18.0 %', '1 server (pid 100) 40.0 % 0.0 %'], 'what is open at first');
+    await page.locator('#tree').focus();
+    await page.keyboard.press('End');
+    equal(await current(), 'server (pid 100)', 'the last');
+    equal(await page.getByRole('treeitem', {expanded: false}).count(), 1, 'the number of closed ones');
+    await page.keyboard.press('ArrowRight');
+    equal((await rows()).slice(5), ['1 server (pid 100) 40.0 % 0.0 %', '2 main 40.0 % 0.0 %', '3 parse_request 28.0 % 0.0 %',
+      '3 render_page 12.0 % 0.0 %'], 'what is open then');
+    await page.keyboard.press('ArrowRight');
+    equal(await current(), 'main', 'the first callee');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    equal((await rows()).slice(7, 9), ['3 parse_request 28.0 % 0.0 %', '4 read_token 28.0 % 24.0 %'], 'what Enter opens');
+    await page.keyboard.press('ArrowLeft');
+    equal((await rows()).length, 9, 'the number of rows when it is closed');
+    await page.keyboard.press('ArrowLeft');
+    equal(await current(), 'main', 'the caller');
+    await page.getByRole('button', {name: 'Sort by function'}).click();
+    equal((await rows())[0], '1 server (pid 100) 40.0 % 0.0 %', 'the first by name');
+    await page.getByRole('button', {name: 'Sort by self'}).click();
+    await page.keyboard.press('i');
+    equal((await rows())[0], '1 sha256_block 42.0 % 42.0 %', 'the first that ran');
+    await page.locator('#tree').focus();
+    await page.keyboard.press('s');
+    equal(await text(page, '#sandwich-name'), 'sha256_block', 'the function of the row');
+  }),
+
+  'of a large tree only rows in sight are elements': on('stacks', async page => {
+    await page.locator('#tab-tree').click();
+    await page.locator('#tree').focus();
+    for (let i = 0; i < 400; i++)
+      await page.keyboard.press(i % 2 ? 'ArrowDown' : 'ArrowRight');
+    const n = await page.getByRole('treeitem').count();
+    check(n > 10 && n < 60, `there are ${n} elements`);
+    const height = await page.locator('#tree .space').evaluate(space => space.clientHeight);
+    check(height > 100 * 24, `the tree is ${height} pixels high`);
+    check(await page.locator('#tree [aria-selected="true"]').isVisible(), 'the row at hand is out of sight');
+  }),
+
+  'stacks with a function are left out, and told': on('small', async page => {
+    await clickFrame(page, 4, .5);
+    await page.keyboard.press('h');
+    equal(await text(page, '#edits-shown'), '820 of 1,000 samples are shown, 82.0 %', 'what is shown');
+    equal(await page.locator('#edits-list li').allInnerTexts(), 'without stacks of memcpy: 180 samples left out', 'what is not');
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 0, .5, 'all', 'Total 100.0 % 820 samples');
+    await expectFrame(page, 1, .1, 'worker (pid 200)', '51.2 % 420 samples');
+    await page.locator('#from').fill('4');
+    await page.locator('#from').press('Tab');
+    equal(await text(page, '#edits-shown'), '420 of 600 samples are shown, 70.0 %', 'what is shown of the range');
+    equal(await text(page, '#selected'), '600 samples, 60.0 %', 'what is selected');
+  }),
+
+  'stacks are seen from a function on': on('small', async page => {
+    await page.mouse.click(...await place(page, 3, .7), {button: 'right'});
+    await page.getByRole('menuitem', {name: 'Only stacks with it'}).click();
+    await expectFrame(page, 1, .5, 'parse_request', 'Total 100.0 % 280 samples');
+    await expectFrame(page, 3, .02, 'copy_to_user', '14.3 % 40 samples');
+    equal(await page.locator('#edits-list li').allInnerTexts(), 'only parse_request and what it calls: 720 samples left out', 'what is told');
+  }),
+
+  'a function merges into its callers, and edits add up, go back and forth': on('small', async page => {
+    await clickFrame(page, 3, .2);
+    await page.keyboard.press('m');
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 2, .1, 'main', '60.0 %');
+    await expectFrame(page, 3, .1, 'sha256_block', '42.0 %');
+    await clickFrame(page, 3, .1);
+    await page.keyboard.press('m'); // what ran counts for its caller then
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 2, .1, 'main', 'Total 60.0 % 600 samples Self 42.0 %');
+    equal(await text(page, '#edits-shown'), 'All 1,000 samples are shown', 'what is shown');
+    await clickFrame(page, 3, .1);
+    await page.keyboard.press('h');
+    equal(await text(page, '#edits-shown'), '820 of 1,000 samples are shown, 82.0 %', 'what is shown');
+    equal(await page.locator('#edits-list li').allInnerTexts(), ['work_loop merged into its callers', 'sha256_block merged into its callers',
+      'without stacks of memcpy: 180 samples left out'], 'what is told');
+    for (let i = 0; i < 4; i++)
+      await page.keyboard.press('z');
+    equal(await text(page, '#edits-shown'), 'All 1,000 samples are shown', 'what is shown');
+    check(await page.locator('#undo').isDisabled(), 'there is something to undo');
+    await expectFrame(page, 3, .1, 'work_loop', '60.0 %');
+    await page.keyboard.press('Shift+Z');
+    await expectFrame(page, 3, .1, 'sha256_block', '42.0 %');
+    await page.keyboard.press('Control+z');
+    await page.keyboard.press('Control+Shift+Z');
+    await page.locator('#redo').click();
+    equal(await page.locator('#edits-list li').count(), 2, 'the number of edits');
+  }),
+
+  'whatever is left out, the rest adds up': on('small', async page => {
+    await page.keyboard.press('t');
+    const names = await page.locator('#rows button').allInnerTexts();
+    for (const verb of ['h', 'o', 'm'])
+      for (const name of names) {
+        await page.locator('#rows').getByRole('button', {name, exact: true}).focus();
+        const [, total] = (await readTable(page)).get(name);
+        await page.locator('#rows').getByRole('button', {name, exact: true}).focus();
+        await page.keyboard.press(verb);
+        const [, n] = /^(?:All )?([\d,]+) /.exec(await text(page, '#edits-shown'));
+        equal(n.replace(',', ''), {h: 1000 - total, o: total, m: 1000}[verb], `what ${verb} ${name} leaves`);
+        const self = [...(await readTable(page)).values()].reduce((sum, [of]) => sum + of, 0);
+        equal(self, n.replace(',', ''), `the sum of the table after ${verb} ${name}`);
+        await page.keyboard.press('z');
+      }
+  }),
+
+  'what is left out of a comparison is so on both sides': on('compared', async page => {
+    await clickFrame(page, 4, .5);
+    await page.keyboard.press('h');
+    await page.keyboard.press('Escape');
+    await expectFrame(page, 4, .2, 'sha256_block', 'Total 51.2 %', 'Before 37.5 % 240 samples', 'Change +13.7 points');
+  }),
+
+  'the address is that of what is seen, back and forth, and for who gets the link': on('small', async page => {
+    const seen = async () => [await page.locator('[role="tab"][aria-selected="true"]').innerText(), await page.locator('#search').inputValue(),
+      await text(page, '#selected'), await page.locator('#edits').isVisible() ? await text(page, '#edits-shown') : '',
+      await page.locator('#invert').getAttribute('aria-pressed'), await page.locator('#icicle').getAttribute('aria-checked'),
+      await page.locator('#reset').isDisabled(), await page.locator('#graph').getAttribute('aria-label'), await page.locator('#sandwich-name').isVisible() ? await text(page, '#sandwich-name') : ''].join('; ');
+    const steps = [
+      () => clickFrame(page, 3, .8),
+      async () => {
+        await page.locator('#to').fill('6');
+        await page.locator('#to').press('Tab');
+      },
+      () => page.getByRole('button', {name: /^server \(pid 100\)/}).click(),
+      async () => {
+        await clickFrame(page, 5, .1);
+        await page.keyboard.press('h');
+      },
+      () => page.keyboard.press('i'),
+      () => page.keyboard.press('f'),
+      async () => {
+        await page.keyboard.press('5');
+        await page.locator('#chart-in').click();
+      },
+      () => page.keyboard.press('t'),
+      async () => {
+        await page.locator('#rows button').first().focus();
+        await page.keyboard.press('s');
+      },
+    ];
+    const views = [await seen()];
+    const addresses = [page.url()];
+    for (const step of steps) {
+      await step();
+      views.push(await seen());
+      addresses.push(page.url());
+    }
+    equal(new Set(addresses).size, steps.length + 1, 'the number of addresses');
+    equal(addresses.at(-1).replace(/.*#/, '').replace(/time=0-5\.99\d+/, 'time=0-6'), 'view=sandwich&of=server%21read_token%28char+const*%2C+unsigned+long%29'
+      + '&invert=1&icicle=1&time=0-6&lane=p0&hide=%5Bkernel%5D%21copy_to_user', 'the last address');
+    for (let i = views.length - 2; i >= 0; i--) {
+      await page.goBack();
+      if (i === 3 || i === 6) // the frame was zoomed into before it was hidden, the chart seen before it was zoomed
+        await page.goBack();
+      equal(page.url(), addresses[i], `the address ${i}`);
+      equal(await seen(), views[i], `what is seen at ${i}`);
+    }
+    await page.goForward();
+    equal(await seen(), views[1], 'what is seen forward');
+    for (const [i, address] of addresses.entries()) {
+      const other = await page.context().newPage();
+      await other.goto(address);
+      await other.waitForFunction(() => performance.getEntriesByName('sonde-drawn').length);
+      const there = page;
+      page = other;
+      equal(await seen(), views[i], `what the link ${i} opens`);
+      page = there;
+      await other.close();
+    }
+  }),
+
+  'what a search finds is in the address, and is no step back': on('small', async page => {
+    await page.keyboard.press('f');
+    await page.keyboard.press('/');
+    await page.keyboard.type('read <b>&');
+    check(page.url().endsWith('#icicle=1&search=read+%3Cb%3E%26'), page.url());
+    await page.goBack();
+    equal(await page.locator('#search').inputValue(), '', 'what is sought');
+    equal(await page.locator('#flame').getAttribute('aria-checked'), 'true', 'flame');
+  }),
+
+  'a link that knows nothing of the page opens it': on('small', async page => {
+    for (const fragment of ['graph', 'view=nothing&of=nobody&hide=x&focus=&time=9-a&lane=p77&at=z.z&lane=constructor', 'time=8-2&lane=t99999999', '%%%&=&toString=1&view=__proto__']) {
+      await page.goto(`${page.url().replace(/#.*/, '')}#${fragment}`);
+      await expectFrame(page, 1, .3, 'worker (pid 200)');
+      check(await page.locator('#edits').isHidden(), 'something is edited');
+    }
+  }),
+
+  'a stack is copied as the report prints it': async () => {
+    const page = await open('small');
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const report = run('report', '--percent-limit=0', small).split('\n').map(line => line.replace(/[├└│─╶]+ */g, '').trimEnd());
+    const copied = async () => {
+      const [, n] = /^Stack of (\d+) frames copied$/.exec(await page.locator('#notice').textContent());
+      const lines = (await page.evaluate(() => navigator.clipboard.readText())).split('\n').slice(0, -1);
+      equal(lines.length, Number(n) + 1, 'the number of lines');
+      for (const line of lines)
+        check(report.includes(line.trimEnd()), `${JSON.stringify(line)} is not in the report`);
+      return lines.slice(1).map(line => line.slice(17));
+    };
+    await page.mouse.click(...await place(page, 4, .7), {button: 'right'});
+    await page.getByRole('menuitem', {name: 'Copy the stack'}).click();
+    await page.locator('#notice').waitFor();
+    equal(await copied(), 'server (pid 100),main,parse_request,read_token', 'the stack of the frame');
+    await page.keyboard.press('t');
+    await page.locator('#rows button').filter({hasText: 'memcpy'}).focus();
+    await page.keyboard.press('c');
+    await page.waitForFunction(() => navigator.clipboard.readText().then(text => text.includes('memcpy')));
+    equal(await copied(), 'worker (pid 200),main,work_loop,memcpy', 'the heaviest stack of the function');
+    await close(page);
+  },
+
+  'stacks are seen in the order of time': on('small', async page => {
+    const read = async (row, share) => {
+      const box = await page.locator('#chart').boundingBox();
+      await page.mouse.move(box.x + box.width * share, box.y + (row + .5) * ROW);
+      return await page.locator('#tip').isVisible() ? (await text(page, '#tip')).replace(/\s+/g, ' ') : '';
+    };
+    const note = () => text(page, '#chart-note');
+    const heard = () => page.locator('#live').textContent();
+    await page.goto(`${page.url()}#view=chart&seen=5-5.1`);
+    equal(await note(), '5.00 s to 5.10 s', 'what is seen');
+    equal(await page.locator('#chart-thread option').allInnerTexts(), ['worker (tid 200)', 'server (tid 100)', 'server (pid 100, tid 101)'], 'the threads');
+    equal(await read(3, .3), 'sha256_block libcrypto.so.3 At 5.00 s Lasts 70.0 ms Total 42.0 % 420 samples Self 42.0 % 420 samples', 'the first run');
+    check((await read(3, .8)).startsWith('memcpy libc.so.6 At 5.07 s Lasts 30.0 ms'), await read(3, .8));
+    check((await read(1, .3)).startsWith('main server At 5.00 s Lasts 100 ms'), await read(1, .3));
+    await page.locator('#chart').focus();
+    for (let i = 0; i < 4; i++)
+      await page.keyboard.press('ArrowDown');
+    check((await heard()).startsWith('sha256_block, libcrypto.so.3, At 5.00 s, Lasts 70.0 ms'), await heard());
+    await page.keyboard.press('ArrowRight');
+    check((await heard()).startsWith('memcpy, libc.so.6, At 5.07 s'), await heard());
+    await page.keyboard.press('Enter');
+    equal(await note(), '5.07 s to 5.10 s', 'what a run that is entered shows');
+    await page.keyboard.press('-');
+    await page.keyboard.press('Shift+ArrowRight');
+    equal(await note(), '5.07 s to 5.13 s', 'what is seen wider, and later');
+    await page.goBack();
+    await page.goBack();
+    equal(await note(), '5.07 s to 5.10 s', 'what is seen again');
+    await page.keyboard.press('Escape');
+    equal(await note(), '0 s to 9.99 s', 'the whole time');
+    await page.locator('#chart-thread').press('s'); // chooses by letter, as lists do
+    equal(await page.locator('#chart-panel').isVisible(), true, 'the chart');
+    await page.locator('#chart-thread').selectOption({label: 'server (pid 100, tid 101)'});
+    check((await read(3, .0285)).startsWith('blend<'), await read(3, .0285));
+    equal(await read(3, .5), '', 'where the thread has no samples');
+  }),
+
+  'the chart follows time, threads and what is left out': on('small', async page => {
+    await page.keyboard.press('5');
+    await page.locator('#from').fill('5');
+    await page.locator('#to').fill('6');
+    await page.locator('#to').press('Tab');
+    check((await text(page, '#chart-note')).startsWith('5.00 s to 6.00 s'), await text(page, '#chart-note'));
+    const box = await page.locator('#chart').boundingBox();
+    const at = [box.x + box.width * .08, box.y + 3.5 * ROW];
+    await page.mouse.click(...at, {button: 'right'});
+    equal(await page.locator('#menu').getAttribute('aria-label'), 'memcpy', 'whose menu it is');
+    await page.keyboard.press('h');
+    const left = await page.locator('#chart').boundingBox();
+    await page.mouse.move(left.x + left.width * .04, left.y + 3.5 * ROW);
+    check((await text(page, '#tip')).startsWith('sha256_block'), await text(page, '#tip'));
+    await page.mouse.move(left.x + left.width * .08, left.y + 3.5 * ROW);
+    check(await page.locator('#tip').isHidden(), 'what is left out is there');
+    await page.locator('#range-clear').click();
+    await page.getByRole('button', {name: /^server \(pid 100\)/}).click();
+    equal(await page.locator('#chart-thread option').allInnerTexts(), ['server (tid 100)', 'server (pid 100, tid 101)'], 'the threads');
+  }),
+
+  'runs that are merged say so': async () => {
+    for (const [name, wanted] of [['runs', /merged: each [\d.]+ (µs|ms) has the stack with most samples/], ['stacks', /[\d,]+ runs narrower than a pixel merged: zoom in$/]]) {
+      const page = await open(name);
+      await page.keyboard.press('5');
+      check(wanted.test(await text(page, '#chart-note')), await text(page, '#chart-note'));
+      await close(page);
+    }
+    const page = await open('calls');
+    check(await page.locator('#tab-chart').isHidden(), 'calls, which have no times, have a chart');
+    await page.keyboard.press('5');
+    equal(await page.locator('#tab-graph').getAttribute('aria-selected'), 'true', 'the graph');
+    await close(page);
+  },
 
   'the table sorts, filters and leads back to the graph': on('small', async page => {
     await page.keyboard.press('t');
@@ -338,16 +717,20 @@ const cases = {
 
   'axe finds nothing wrong for those who cannot see or use a mouse': async () => {
     const axe = readFileSync(axePath, 'utf8');
-    for (const scheme of ['light', 'dark'])
-      for (const key of [null, 't', '?']) {
-        const page = await open('compared', {scheme});
-        if (key)
-          await page.keyboard.press(key);
-        await page.evaluate(axe);
-        const {violations} = await page.evaluate(() => window.axe.run());
-        equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${scheme} ${key}`);
-        await close(page);
-      }
+    const look = async (name, scheme, keys) => {
+      const page = await open(name, {scheme});
+      for (const key of keys)
+        await (key === 'menu' ? page.locator('#deeds').click() : page.keyboard.press(key));
+      await page.evaluate(axe);
+      const {violations} = await page.evaluate(() => window.axe.run());
+      equal(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => node.html).join(' ')}`).join('\n'), '', `${name} ${scheme} ${keys}`);
+      await close(page);
+    };
+    for (const scheme of ['light', 'dark']) {
+      await look('counters', scheme, []);
+      for (const keys of [[], ['t'], ['3'], ['4'], ['4', 'menu'], ['4', 's', 'h'], ['5'], ['?']])
+        await look('compared', scheme, keys);
+    }
   },
 
   'everything is reached by Tab': on('small', async page => {
@@ -356,7 +739,7 @@ const cases = {
       await page.keyboard.press('Tab');
       reached.add(await page.evaluate(() => document.activeElement.id));
     }
-    for (const id of ['search', 'theme', 'help-open', 'from', 'to', 'fold', 'plot', 'tab-graph', 'flame', 'invert', 'graph'])
+    for (const id of ['search', 'theme', 'help-open', 'from', 'to', 'fold', 'plot', 'tab-graph', 'flame', 'invert', 'deeds', 'graph'])
       check(reached.has(id), `#${id} is not reached`);
   }),
 

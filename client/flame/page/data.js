@@ -102,7 +102,8 @@ function readStacks(bytes) {
 function readCounter(bytes) {
   const counter = {category: bytes.text(), name: bytes.text(), description: bytes.text()};
   let bucket = -1;
-  counter.points = bytes.list(() => ({bucket: bucket += bytes.number(), low: bytes.double(), high: bytes.double()}));
+  counter.points = bytes.list(() =>
+    ({bucket: bucket += bytes.number(), offsetNs: bytes.number(), low: bytes.double(), high: bytes.double()}));
   return counter;
 }
 
@@ -117,6 +118,24 @@ function readSpreads(bytes) {
   return spreads;
 }
 
+// Stacks in the order of time: those of thread t are first[t] … first[t + 1] - 1.
+function readRuns(bytes, nThreads) {
+  const length = bytes.number();
+  const tickNs = bytes.number();
+  const isMerged = bytes.number() === 1;
+  const first = new Uint32Array(nThreads + 1);
+  for (let i = 0; length && i < nThreads; i++)
+    first[i + 1] = first[i] + bytes.number();
+  const start = bytes.column(length, Float64Array);
+  const runs = {n: length, tickNs, isMerged, first, start, length: bytes.column(length, Float64Array), node: bytes.runningColumn(length)};
+  for (let t = 0; t < nThreads; t++)
+    for (let i = first[t], end = 0; i < first[t + 1]; i++) {
+      start[i] += end;
+      end = start[i] + runs.length[i];
+    }
+  return runs;
+}
+
 function readMark(bytes) {
   return {pid: bytes.signed(), group: bytes.text(), name: bytes.text(), message: bytes.text(),
     startNs: bytes.number(), durationNs: bytes.number()};
@@ -125,7 +144,7 @@ function readMark(bytes) {
 function readData(buffer) {
   const bytes = new Bytes(buffer);
   const format = bytes.number();
-  if (format !== 2)
+  if (format !== 3)
     throw new Error(`data of format ${format}`);
 
   const data = {};
@@ -148,6 +167,7 @@ function readData(buffer) {
   data.nMarksLeftOut = bytes.number();
   data.marks = Array.from({length: nMarks}, () => readMark(bytes));
   data.spreads = readSpreads(bytes);
+  data.runs = readRuns(bytes, data.threads.length);
   return data;
 }
 

@@ -9,27 +9,31 @@ const TEXT_MIN = 26; // pixels
 const FONT = '12px system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif';
 
 class Graph {
-  // on: {zoom (frame), focus (description)}
-  constructor(model, colors, tip, on) {
+  // scroll: the element that it scrolls in, with a canvas and what makes it as high as the graph; on: {zoom (is it
+  // the reader who asked), focus (description), menu (place)}
+  constructor(scroll, model, colors, tip, on) {
     this.model = model;
     this.colors = colors;
     this.tip = tip;
     this.on = on;
-    this.scroll = document.getElementById('scroll');
-    this.space = document.getElementById('space');
-    this.canvas = document.getElementById('graph');
+    this.scroll = scroll;
+    this.space = scroll.querySelector('.space');
+    this.canvas = scroll.querySelector('canvas');
     this.context = this.canvas.getContext('2d');
     this.widths = new Map(); // text → pixels
     this.isIcicle = false;
-    this.isInverted = false;
     this.wanted = null; // what search marked, by function
-    this.rebuild();
+    this.tree = null;
+    this.root = -1; // the frame that takes the whole width
+    this.zoomed = -1;
+    this.rows = [];
     this.listen();
   }
 
   listen() {
     this.scroll.addEventListener('scroll', () => {
-      this.fromEnd = this.height - this.shownHeight - this.scroll.scrollTop;
+      if (this.scroll.clientHeight === this.shownHeight) // else the browser moves it, before it is laid out anew
+        this.fromEnd = this.height - this.shownHeight - this.scroll.scrollTop;
       this.draw();
     });
     new ResizeObserver(() => this.resize()).observe(this.scroll);
@@ -38,40 +42,42 @@ class Graph {
     this.canvas.addEventListener('click', event => {
       const box = this.find(event);
       if (box)
-        this.zoom(box.frame);
+        this.enter(box);
     });
+    this.canvas.addEventListener('contextmenu', event => this.openMenu(event));
     this.canvas.addEventListener('keydown', event => this.press(event));
+    this.canvas.addEventListener('focus', () => this.draw());
     this.canvas.addEventListener('blur', () => {
       this.tip.hide();
       this.draw();
     });
   }
 
-  // After another selection, or another direction of calls: frames are others now.
-  rebuild() {
-    const names = this.names(this.zoomed);
-    this.tree = this.isInverted ? new CalleeTree(this.model) : new CallerTree(this.model);
-    this.zoomed = this.isInverted === this.wasInverted ? this.follow(names) : -1;
-    this.wasInverted = this.isInverted;
+  // Another tree. Where its frames are those of the one before, what is zoomed into stays so.
+  show(tree, {root = -1, isOther = false} = {}) {
+    const names = isOther ? [] : this.names(this.zoomed);
+    this.tree = tree;
+    this.root = root;
+    this.zoomed = this.follow(names);
     this.current = null;
     this.hovered = null;
     this.layout();
     this.scrollToRoot();
-    this.on.zoom(this.zoomed);
+    this.on.zoom(false);
   }
 
-  // The functions from the outermost frame to this one, and back: of another tree, as far as they are there.
+  // The functions from below the root to this frame, and back: of another tree, as far as they are there.
   names(frame) {
     const names = [];
-    for (; this.tree && frame >= 0; frame = this.tree.parentOf(frame))
+    for (; this.tree && frame !== this.root; frame = this.tree.parentOf(frame))
       names.unshift(this.tree.fnOf(frame));
     return names;
   }
 
-  follow(names) {
-    let frame = -1;
-    for (const fn of names) {
-      const next = this.tree.childrenOf(frame).find(child => this.tree.fnOf(child) === fn);
+  follow(names, nameOf = fn => fn) {
+    let frame = this.root;
+    for (const name of names) {
+      const next = this.tree.childrenOf(frame).find(child => nameOf(this.tree.fnOf(child)) === name);
       if (next === undefined)
         break;
       frame = next;
@@ -82,7 +88,7 @@ class Graph {
   // Boxes by row, from left to right. Callers of the zoomed frame take the whole width.
   layout() {
     const width = this.scroll.clientWidth;
-    if (!width && this.width) // hidden: it will be told when it is not
+    if (!this.tree || !width && this.width) // hidden: it will be told when it is not
       return;
     const whole = this.tree.totalOf(this.zoomed);
     this.rows = [];
@@ -92,9 +98,9 @@ class Graph {
       return box;
     };
     const path = [];
-    for (let frame = this.zoomed; frame >= 0; frame = this.tree.parentOf(frame))
+    for (let frame = this.zoomed; frame !== this.root; frame = this.tree.parentOf(frame))
       path.unshift(frame);
-    place(-1, 0, 0, width);
+    place(this.root, 0, 0, width);
     path.forEach((frame, i) => place(frame, i + 1, 0, width));
     this.zoomRow = path.length;
     const open = [this.rows[this.zoomRow][0]];
@@ -270,14 +276,14 @@ class Graph {
     const lines = [['Total', percent(total, whole), weigh(total, data.unit)]];
     if (frame >= 0)
       lines.push(['Self', percent(self, whole), weigh(self, data.unit)]);
-    if (this.zoomed >= 0 && frame >= 0 && frame !== this.zoomed)
+    if (this.zoomed !== this.root && frame >= 0 && frame !== this.zoomed)
       lines.push(['Of zoomed', percent(total, this.tree.totalOf(this.zoomed))]);
     if (data.isCompared) {
       const before = this.tree.otherOf(frame);
       lines.push(['Before', percent(before, this.tree.otherOf(-1)), count(before)]);
       lines.push(['Change', `${points(total, whole, before, this.tree.otherOf(-1))} points`]);
     }
-    const spread = this.isInverted ? undefined : data.spreads.get(frame);
+    const spread = this.model.spreads.get(this.tree.nodeOf(frame));
     if (spread) {
       lines.push(['Each took', histogram(spread)]);
       lines.push(['', `${duration(bucketBegin(spread[0].bucket))} to ${duration(bucketBegin(spread[spread.length - 1].bucket + 1))}`]);
@@ -307,6 +313,10 @@ class Graph {
     this.draw();
   }
 
+  enter({frame}) {
+    this.zoom(frame);
+  }
+
   zoom(frame) {
     this.zoomed = frame;
     this.hovered = null;
@@ -315,7 +325,7 @@ class Graph {
     this.current = this.rows.flat().find(box => box.frame === frame) || null;
     this.reveal(this.current);
     this.draw();
-    this.on.zoom(frame);
+    this.on.zoom(true);
   }
 
   reveal(box) {
@@ -331,7 +341,7 @@ class Graph {
   // The box that an arrow key leads to.
   neighbour(key) {
     if (!this.current)
-      return this.rows[this.zoomRow][0];
+      return this.rows[this.zoomRow]?.[0];
     const {row, x, width} = this.current;
     const boxes = this.rows[row];
     const step = {ArrowLeft: -1, ArrowRight: 1}[key];
@@ -347,7 +357,7 @@ class Graph {
     if (event.ctrlKey || event.metaKey || event.altKey)
       return;
     if (event.key === 'Enter' && this.current) {
-      this.zoom(this.current.frame);
+      this.enter(this.current);
     } else if (event.key.startsWith('Arrow')) {
       this.current = this.neighbour(event.key) || this.current;
       this.reveal(this.current);
@@ -356,7 +366,8 @@ class Graph {
       return;
     }
     event.preventDefault();
-    this.announce();
+    if (this.current)
+      this.announce();
   }
 
   announce() {
@@ -378,8 +389,40 @@ class Graph {
     this.scrollToRoot();
   }
 
-  setInverted(isInverted) {
-    this.isInverted = isInverted;
-    this.rebuild();
+  // The frame that keys and the menu are about: {fn, stack}, where it is one of a function.
+  chosen() {
+    const {current, tree} = this;
+    if (!current || current.more || current.frame < 0)
+      return null;
+    return {fn: tree.fnOf(current.frame), stack: stackOf(tree, current.frame)};
+  }
+
+  // By the pointer, or by a key, which tells no place of its own.
+  openMenu(event) {
+    const isPointed = event.button === 2;
+    if (isPointed) {
+      this.current = this.find(event);
+      this.tip.hide();
+      this.draw();
+    }
+    if (!this.chosen())
+      return;
+    const area = this.canvas.getBoundingClientRect();
+    const {x, row} = this.current;
+    event.preventDefault();
+    this.on.menu(isPointed ? {x: event.clientX, y: event.clientY}
+      : {x: area.left + x, y: area.top + this.top(row) - this.offset + ROW});
+  }
+
+  appear() {
+    this.resize(); // what has changed meanwhile is there with it, not a moment later
+  }
+
+  isZoomed() {
+    return this.zoomed !== this.root;
+  }
+
+  reset() {
+    this.zoom(this.root);
   }
 }

@@ -3,26 +3,50 @@
 
 const $ = id => document.getElementById(id);
 
+const VIEWS = ['graph', 'table', 'tree', 'sandwich', 'chart'];
+
 class Page {
   constructor(data) {
     this.data = data;
     this.model = new Model(data);
     this.colors = new Colors(this.model);
+    this.address = new Address(data);
+    this.edits = new Edits();
+    this.isInverted = false;
+    this.shown = 'graph';
     this.setDark(matchMedia('(prefers-color-scheme: dark)').matches);
     this.writeHead();
     $('timeline').hidden = data.unit !== 'sample'; // calls are counted, not dated
     const tip = new Tip($('tip'));
-    this.graph = new Graph(this.model, this.colors, tip, {
-      zoom: frame => { $('reset').disabled = frame < 0; },
+    const on = {
+      zoom: isAsked => {
+        this.showZoom();
+        if (isAsked)
+          this.remember();
+      },
       focus: text => { $('live').textContent = text; },
-    });
-    this.table = new FunctionTable(this.model, {search: text => this.searchFor(text)});
+      menu: place => this.openMenu(place),
+      search: text => this.searchFor(text),
+    };
+    this.menu = new Menu($('menu'));
+    this.graph = new Graph($('scroll'), this.model, this.colors, tip, on);
+    this.table = new FunctionTable(this.model, on);
+    this.tree = new CallTreeView(this.model, on);
+    this.sandwich = new Sandwich(this.model, this.colors, tip, on);
+    this.showTrees();
     this.table.update();
-    this.timeline = new Timeline(data, this.colors, tip, {select: () => this.select()});
+    this.timeline = new Timeline(data, this.colors, tip, {select: isGradual => this.select(isGradual)});
+    this.chart = new FlameChart(this.model, this.colors, tip, on);
+    this.chart.update(this.timeline.rangeNs(), null);
+    $('tab-chart').hidden = !data.runs.n;
     this.nameGraph();
     this.showRange();
     this.listen();
+    this.written = ''; // the address as it was written last
+    if (location.hash)
+      this.restore();
     document.addEventListener('keydown', event => this.press(event));
+    addEventListener('popstate', () => this.restore());
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', ({matches}) => {
       this.setDark(matches);
       this.redraw();
@@ -71,25 +95,129 @@ class Page {
 
   redraw() {
     this.graph.draw();
+    this.sandwich.draw();
+    this.chart.draw();
     this.timeline.draw();
   }
 
   nameGraph() {
     const {whole} = this.model;
-    $('graph').setAttribute('aria-label', `${this.graph.isInverted ? 'Functions and their callers' : 'Call tree'} of ${weigh(whole, this.data.unit)}`);
+    $('graph').setAttribute('aria-label', `${this.isInverted ? 'Functions and their callers' : 'Call tree'} of ${weigh(whole, this.data.unit)}`);
+  }
+
+  showTrees(how) {
+    const tree = this.isInverted ? invert(this.model) : new CallerTree(this.model);
+    this.graph.show(tree, how);
+    this.tree.show(tree, how);
+  }
+
+  // What is seen, for its address.
+  state() {
+    const {timeline} = this;
+    return {
+      view: this.shown,
+      fn: this.sandwich.fn,
+      isInverted: this.isInverted,
+      isIcicle: this.graph.isIcicle,
+      search: $('search').value.trim(),
+      rangeNs: timeline.range && timeline.rangeNs(),
+      lane: timeline.chosen,
+      edits: this.edits.done,
+      path: this.graph.names(this.graph.zoomed),
+      thread: this.shown === 'chart' ? this.chart.thread : -1,
+      seenNs: this.shown === 'chart' && this.chart.isZoomed() ? this.chart.seen : null,
+    };
+  }
+
+  // After whatever changes it; once for all that one action changes. What changes little by little, as what is typed,
+  // is no step for the browser to go back.
+  remember(isGradual = false) {
+    if (this.isRestoring)
+      return;
+    if (this.remembered) {
+      this.remembered.isGradual = this.remembered.isGradual && isGradual;
+      return;
+    }
+    this.remembered = {isGradual};
+    queueMicrotask(() => {
+      const text = this.address.format(this.state());
+      const method = this.remembered.isGradual ? 'replaceState' : 'pushState';
+      this.remembered = null;
+      if (text !== this.written)
+        history[method](null, '', `#${text}`);
+      this.written = text;
+    });
+  }
+
+  restore() {
+    const state = this.address.parse(location.hash.slice(1));
+    this.isRestoring = true;
+    this.timeline.restore(state.rangeNs, state.lane);
+    this.setInverted(state.isInverted);
+    this.edits.set(state.edits);
+    this.model.edit(this.edits.done);
+    this.model.select(this.timeline.range, this.timeline.threads);
+    this.chart.restore(state.thread, null);
+    this.update();
+    this.chart.restore(state.thread, state.seenNs);
+    this.setIcicle(state.isIcicle);
+    $('search').value = state.search;
+    this.search();
+    if (state.fn >= 0)
+      this.sandwich.choose(state.fn);
+    this.show(state.view);
+    this.graph.zoom(this.graph.follow(state.ids, fn => this.address.idOf(fn)));
+    this.isRestoring = false;
+    this.written = this.address.format(this.state());
+  }
+
+  // Weights are others.
+  update() {
+    this.showTrees();
+    this.table.update();
+    this.sandwich.update();
+    this.chart.update(this.timeline.rangeNs(), this.timeline.threads);
+    this.showRange();
+    this.showEdits();
+    this.nameGraph();
+    this.showMatches();
   }
 
   // The time line has another range, or other threads.
-  select() {
+  select(isGradual) {
     const {range, threads} = this.timeline;
     this.model.select(range, threads);
-    this.graph.rebuild();
-    this.table.update();
-    this.showRange();
-    this.nameGraph();
-    this.showMatches();
+    this.update();
+    this.remember(isGradual);
     const where = this.timeline.chosenLabel ? ` of ${this.timeline.chosenLabel}` : '';
     $('live').textContent = `${weigh(this.model.whole, this.data.unit)}${where} selected`;
+  }
+
+  edit(change) {
+    change(this.edits);
+    this.model.edit(this.edits.done);
+    this.update();
+    this.remember();
+    $('live').textContent = $('edits-shown').textContent;
+  }
+
+  // What is left out of stacks, and how much that is.
+  showEdits() {
+    const {model, edits} = this;
+    const {unit, functions} = this.data;
+    const told = edits.done.map(({verb, fn}, i) => {
+      const entry = make('li', '', VERBS[verb].tell(functions[fn].shown));
+      if (verb !== 'merge')
+        entry.append(`: ${weigh(model.hidden[i], unit)} left out`);
+      entry.title = functions[fn].name;
+      return entry;
+    });
+    $('edits').hidden = !edits.done.length && !edits.undone.length;
+    $('edits-list').replaceChildren(...told);
+    $('edits-shown').textContent = model.whole === model.selected ? `All ${weigh(model.whole, unit)} are shown`
+      : `${unit === 'ns' ? duration(model.whole) : GROUPED.format(model.whole)} of ${weigh(model.selected, unit)} are shown, ${percent(model.whole, model.selected)}`;
+    $('undo').disabled = !edits.done.length;
+    $('redo').disabled = !edits.undone.length;
   }
 
   showRange() {
@@ -101,7 +229,7 @@ class Page {
     $('range-clear').hidden = !timeline.range;
     $('thread-clear').hidden = !timeline.threads;
     $('selected').textContent = timeline.range || timeline.threads
-      ? `${weigh(model.whole, data.unit)}, ${percent(model.whole, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
+      ? `${weigh(model.selected, data.unit)}, ${percent(model.selected, data.nSamples)}${timeline.threads ? `, ${timeline.chosenLabel}` : ''}` : '';
   }
 
   // What is sought, by function: a part of the name or module, or a regular expression between slashes.
@@ -125,9 +253,10 @@ class Page {
       $('matched').textContent = 'no regular expression';
       return;
     }
-    this.graph.search(this.wanted);
-    this.table.search(this.wanted);
+    for (const name of VIEWS)
+      this[name].search(this.wanted);
     this.showMatches();
+    this.remember(true);
   }
 
   showMatches() {
@@ -143,18 +272,65 @@ class Page {
   }
 
   show(name) {
-    for (const other of ['graph', 'table']) {
+    if ($(`tab-${name}`).hidden)
+      return;
+    this.shown = name;
+    for (const other of VIEWS) {
       const isShown = other === name;
       $(`${other}-panel`).hidden = !isShown;
       $(`tab-${other}`).setAttribute('aria-selected', String(isShown));
       $(`tab-${other}`).tabIndex = isShown ? 0 : -1;
     }
-    for (const id of ['direction', 'invert', 'reset'])
-      $(id).hidden = name !== 'graph';
-    if (name === 'table')
-      this.table.show();
+    $('direction').hidden = name !== 'graph';
+    $('invert').hidden = name !== 'graph' && name !== 'tree';
+    $('reset').hidden = name === 'table' || name === 'tree';
+    this[name].appear();
+    this.showZoom();
+    this.remember();
+  }
+
+  showZoom() {
+    $('reset').disabled = !this[this.shown].isZoomed();
+  }
+
+  // The function that the keys and the menu are about.
+  chosen() {
+    return this[this.shown].chosen();
+  }
+
+  showSandwich({fn}) {
+    this.sandwich.choose(fn);
+    this.show('sandwich');
+    $('live').textContent = `Callers and callees of ${this.data.functions[fn].name}`;
+  }
+
+  async copyStack({fn, stack = heaviestStack(this.model, fn)}) {
+    const isCopied = await copyText(stackText(stack, this.model));
+    this.say(isCopied ? `Stack of ${count(stack.length, 'frame')} copied` : 'The browser does not let the page copy');
+  }
+
+  // What everybody is told, and sees for a moment.
+  say(text) {
+    $('live').textContent = text;
+    $('notice').textContent = text;
+    $('notice').hidden = false;
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => { $('notice').hidden = true; }, 3000);
+  }
+
+  openMenu(place) {
+    const chosen = this.chosen();
+    if (chosen)
+      this.menu.open(place, this.data.functions[chosen.fn].shown, DEEDS.map(({label, key, act}) =>
+        ({label, key, act: () => act(this, chosen)})));
+  }
+
+  openMenuBelow(button) {
+    const {left, bottom} = button.getBoundingClientRect();
+    if (this.chosen())
+      this.openMenu({x: left, y: bottom + 4});
     else
-      this.graph.resize(); // what has changed meanwhile is there with it, not a moment later
+      this.say('Choose a function first: click it, or walk there by arrow keys');
   }
 
   setIcicle(isIcicle) {
@@ -163,12 +339,17 @@ class Page {
       $(id).setAttribute('aria-checked', String(isChecked));
       $(id).tabIndex = isChecked ? 0 : -1;
     }
+    this.remember();
   }
 
-  invert() {
-    this.graph.setInverted(!this.graph.isInverted);
-    $('invert').setAttribute('aria-pressed', String(this.graph.isInverted));
+  setInverted(isInverted) {
+    const isOther = isInverted !== this.isInverted;
+    this.isInverted = isInverted;
+    $('invert').setAttribute('aria-pressed', String(isInverted));
+    if (isOther)
+      this.showTrees({isOther});
     this.nameGraph();
+    this.remember();
   }
 
   switchTheme() {
@@ -190,7 +371,8 @@ class Page {
         const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
         if (!step)
           return;
-        const next = $(ids[(ids.indexOf(id) + step + ids.length) % ids.length]);
+        const there = ids.filter(each => !$(each).hidden);
+        const next = $(there[(there.indexOf(id) + step + there.length) % there.length]);
         next.click();
         next.focus();
         event.preventDefault();
@@ -202,23 +384,41 @@ class Page {
     $('search').addEventListener('input', () => this.search());
     $('theme').addEventListener('click', () => this.switchTheme());
     $('help-open').addEventListener('click', () => $('help').showModal());
-    $('tab-graph').addEventListener('click', () => this.show('graph'));
-    $('tab-table').addEventListener('click', () => this.show('table'));
+    for (const name of VIEWS)
+      $(`tab-${name}`).addEventListener('click', () => this.show(name));
+    $('deeds').addEventListener('click', () => this.openMenuBelow($('deeds')));
     $('flame').addEventListener('click', () => this.setIcicle(false));
     $('icicle').addEventListener('click', () => this.setIcicle(true));
-    $('invert').addEventListener('click', () => this.invert());
-    $('reset').addEventListener('click', () => this.graph.zoom(-1));
+    $('invert').addEventListener('click', () => this.setInverted(!this.isInverted));
+    $('reset').addEventListener('click', () => this[this.shown].reset());
     $('from').addEventListener('change', setRange);
     $('to').addEventListener('change', setRange);
+    document.querySelector('.skip').addEventListener('click', event => {
+      event.preventDefault(); // its address would be another
+      this.show('graph');
+      $('graph').focus();
+    });
+    $('undo').addEventListener('click', () => this.edit(edits => edits.undo()));
+    $('redo').addEventListener('click', () => this.edit(edits => edits.redo()));
     $('range-clear').addEventListener('click', () => this.timeline.clearRange());
     $('thread-clear').addEventListener('click', () => this.timeline.choose(null));
     $('fold').addEventListener('click', () => this.fold());
-    this.listenToGroup('tab-graph', 'tab-table');
+    this.listenToGroup(...VIEWS.map(name => `tab-${name}`));
     this.listenToGroup('flame', 'icicle');
   }
 
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || $('help').open)
+    if ($('help').open)
+      return;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !(event.target instanceof HTMLInputElement)
+        && ['z', 'y'].includes(event.key.toLowerCase())) {
+      const isBack = event.key === 'z';
+      this.edit(edits => isBack ? edits.undo() : edits.redo());
+      event.preventDefault();
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey)
+      return;
+    if (event.target instanceof HTMLSelectElement) // letters choose there
       return;
     if (event.target instanceof HTMLInputElement) {
       if (event.key === 'Escape' || event.key === 'Enter' && event.target === $('search'))
@@ -227,19 +427,36 @@ class Page {
     }
     const actions = {
       '/': () => $('search').select(),
-      Escape: () => this.graph.zoom(-1),
-      i: () => this.invert(),
+      Escape: () => this[this.shown].reset(),
+      i: () => this.setInverted(!this.isInverted),
       f: () => this.setIcicle(!this.graph.isIcicle),
-      t: () => this.show($('table-panel').hidden ? 'table' : 'graph'),
+      t: () => this.show(this.shown === 'table' ? 'graph' : 'table'),
       d: () => this.switchTheme(),
+      z: () => this.edit(edits => edits.undo()),
+      Z: () => this.edit(edits => edits.redo()),
       '?': () => $('help').showModal(),
     };
+    for (const {key, act} of DEEDS)
+      actions[key] = () => {
+        const chosen = this.chosen();
+        if (chosen)
+          act(this, chosen);
+      };
+    VIEWS.forEach((name, i) => { actions[i + 1] = () => this.show(name); });
     if (actions[event.key]) {
       actions[event.key]();
       event.preventDefault();
     }
   }
 }
+
+// What can be done with a function that is chosen: {fn, stack}.
+const DEEDS = [
+  {label: 'Callers and callees', key: 's', act: (page, chosen) => page.showSandwich(chosen)},
+  ...Object.entries(VERBS).map(([verb, {label, key}]) =>
+    ({label, key, act: (page, {fn}) => page.edit(edits => edits.add(verb, fn))})),
+  {label: 'Copy the stack', key: 'c', act: (page, chosen) => page.copyStack(chosen)},
+];
 
 loadData($('data')).then(data => new Page(data)).then(() => {
   performance.mark('sonde-drawn');

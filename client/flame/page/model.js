@@ -1,34 +1,101 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The weights of what is selected, and the two trees that can be drawn of them.
+// The weights of what is selected, by node and by function.
 
 const KIND = {USER: 0, KERNEL: 1, PROCESS: 2, INCOMPLETE: 3, LIGHT: 4};
 
-// Nodes stand depth first: the subtree of i is i … end[i] - 1. Node -1 stands for everything.
+// Nodes stand depth first: the subtree of i is i … end[i] - 1. Node -1 stands for everything. After edits they are others
+// than the data's, and where[] leads to them.
 class Model {
   constructor(data) {
-    const {length, depth} = data.nodes;
-    this.data = data;
-    this.fn = data.nodes.fn;
-    this.length = length;
-    this.parent = new Int32Array(length);
-    this.end = new Uint32Array(length);
+    const {length, depth, fn} = data.nodes;
+    const parent = new Int32Array(length);
+    const end = new Uint32Array(length);
     const path = [];
     for (let i = 0; i < length; i++) {
       for (; path.length > depth[i];)
-        this.end[path.pop()] = i;
-      this.parent[i] = depth[i] ? path[depth[i] - 1] : -1;
+        end[path.pop()] = i;
+      parent[i] = depth[i] ? path[depth[i] - 1] : -1;
       path.push(i);
     }
     for (const node of path)
-      this.end[node] = length;
-    this.self = new Float64Array(length);
-    this.total = new Float64Array(length);
-    if (data.isCompared) {
-      this.otherSelf = Float64Array.from(data.nodes.otherSelf);
-      this.otherTotal = this.sumUp(this.otherSelf, new Float64Array(length));
+      end[node] = length;
+    this.data = data;
+    this.isCompared = data.isCompared;
+    this.range = null;
+    this.threads = null;
+    this.steps = [{nodes: {fn, parent, end, self: null}, where: Int32Array.from(fn, (_, i) => i)}];
+    this.edit([]);
+  }
+
+  // edits: of {verb, fn}, one after the other. Those that were there before are not made again.
+  edit(edits) {
+    const [unedited] = this.steps;
+    if (edits.length && !unedited.nodes.self)
+      unedited.nodes.self = this.weighNodes(unedited);
+    const isSame = (step, i) => step.edit === edits[i - 1];
+    const nKept = this.steps.findIndex((step, i) => i > 0 && !isSame(step, i));
+    if (nKept > 0)
+      this.steps.length = nKept;
+    for (let i = this.steps.length; i <= edits.length; i++) {
+      const before = this.steps[i - 1];
+      const edit = edits[i - 1];
+      const {nodes, where} = editNodes(before.nodes, edit, this.data.functions.length);
+      const after = before.where.map(node => {
+        if (node < TOP)
+          return node;
+        const now = node === TOP ? edit.verb === 'focus' ? GONE : TOP : where[node];
+        return now === GONE ? GONE - (i - 1) : now;
+      });
+      this.steps.push({edit, nodes, where: after});
     }
-    this.otherWhole = data.nOther;
-    this.select(null, null);
+    const {nodes, where} = this.steps.at(-1);
+    Object.assign(this, {fn: nodes.fn, parent: nodes.parent, end: nodes.end, length: nodes.fn.length, where});
+    this.nEdits = edits.length;
+    this.self = new Float64Array(this.length);
+    this.total = new Float64Array(this.length);
+    this.otherWhole = 0;
+    if (this.isCompared)
+      this.moveOther();
+    this.moveSpreads();
+    this.select(this.range, this.threads);
+  }
+
+  // Of all samples, by node of the data.
+  weighNodes() {
+    const {length, node, start, count} = this.data.stacks;
+    const self = new Float64Array(this.data.nodes.length);
+    for (let s = 0; s < length; s++)
+      for (let p = start[s]; p < start[s + 1]; p++)
+        self[node[s]] += count[p];
+    return self;
+  }
+
+  moveOther() {
+    this.otherSelf = new Float64Array(this.length);
+    this.data.nodes.otherSelf.forEach((samples, i) => {
+      const node = this.where[i];
+      if (node >= TOP)
+        this.otherWhole += samples;
+      if (node >= 0)
+        this.otherSelf[node] += samples;
+    });
+    this.otherTotal = this.sumUp(this.otherSelf, new Float64Array(this.length));
+  }
+
+  // Distributions of nodes that are one now are added.
+  moveSpreads() {
+    const spreads = new Map();
+    for (const [i, spread] of this.data.spreads) {
+      const node = this.where[i];
+      if (node < 0)
+        continue;
+      const sums = spreads.get(node) || new Map();
+      for (const {bucket, n} of spread)
+        sums.set(bucket, (sums.get(bucket) || 0) + n);
+      spreads.set(node, sums);
+    }
+    this.spreads = new Map([...spreads].map(([node, sums]) =>
+      [node, [...sums].sort((a, b) => a[0] - b[0]).map(([bucket, n]) => ({bucket, n}))]));
   }
 
   sumUp(self, total) {
@@ -39,11 +106,15 @@ class Model {
     return total;
   }
 
-  // range: {from, to} in buckets of the stacks, or null; threads: a Set of numbers, or null.
+  // range: {from, to} in buckets of the stacks, or null; threads: a Set of numbers, or null. What of it edits leave out
+  // is in hidden[], by edit.
   select(range, threads) {
     const {length, thread, node, start, bucket, count} = this.data.stacks;
+    this.range = range;
+    this.threads = threads;
     this.self.fill(0);
     this.whole = 0;
+    this.hidden = new Array(this.nEdits).fill(0);
     for (let s = 0; s < length; s++) {
       if (threads && !threads.has(thread[s]))
         continue;
@@ -51,9 +122,15 @@ class Model {
       for (let p = start[s]; p < start[s + 1]; p++)
         if (!range || bucket[p] >= range.from && bucket[p] < range.to)
           sum += count[p];
-      this.self[node[s]] += sum;
-      this.whole += sum;
+      const place = this.where[node[s]];
+      if (place >= 0)
+        this.self[place] += sum;
+      if (place >= TOP)
+        this.whole += sum;
+      else
+        this.hidden[GONE - place] += sum;
     }
+    this.selected = this.hidden.reduce((sum, n) => sum + n, this.whole);
     this.sumUp(this.self, this.total);
   }
 
@@ -73,6 +150,19 @@ class Model {
     return sums;
   }
 
+  // The nodes of a function that are not below another of its own.
+  outermost(fn) {
+    const nodes = [];
+    for (let i = 0; i < this.length;)
+      if (this.fn[i] === fn) {
+        nodes.push(i);
+        i = this.end[i];
+      } else {
+        i++;
+      }
+    return nodes;
+  }
+
   // Samples whose stack has one of the functions that wanted[] marks.
   sumMatches(wanted) {
     let sum = 0;
@@ -84,110 +174,5 @@ class Model {
         i++;
       }
     return sum;
-  }
-}
-
-// From the processes to the functions that ran. Frames are the model's nodes.
-class CallerTree {
-  constructor(model) {
-    this.model = model;
-  }
-
-  fnOf(frame) {
-    return this.model.fn[frame];
-  }
-
-  totalOf(frame) {
-    return frame < 0 ? this.model.whole : this.model.total[frame];
-  }
-
-  otherOf(frame) {
-    return frame < 0 ? this.model.otherWhole : this.model.otherTotal[frame];
-  }
-
-  selfOf(frame) {
-    return frame < 0 ? 0 : this.model.self[frame];
-  }
-
-  parentOf(frame) {
-    return this.model.parent[frame];
-  }
-
-  childrenOf(frame) {
-    const {end, total, length} = this.model;
-    const children = [];
-    for (let i = frame + 1, last = frame < 0 ? length : end[frame]; i < last; i = end[i])
-      if (total[i] > 0)
-        children.push(i);
-    return children;
-  }
-}
-
-// From the functions that ran to their callers. Grows where it is looked at: a frame holds the nodes at which its
-// stacks have arrived on their way to the outermost frame, with the samples of each.
-class CalleeTree {
-  constructor(model) {
-    const nodes = [];
-    for (let i = 0; i < model.length; i++)
-      if (model.self[i] > 0 || model.otherSelf && model.otherSelf[i] > 0)
-        nodes.push({node: i, samples: model.self[i], other: model.otherSelf ? model.otherSelf[i] : 0});
-    this.model = model;
-    this.frames = [];
-    this.outermost = this.group(nodes, -1);
-  }
-
-  group(arrivals, parent) {
-    const byFunction = new Map();
-    for (const arrival of arrivals) {
-      const fn = this.model.fn[arrival.node];
-      let frame = byFunction.get(fn);
-      if (!frame) {
-        frame = {fn, parent, total: 0, other: 0, arrivals: [], children: null};
-        byFunction.set(fn, frame);
-      }
-      frame.total += arrival.samples;
-      frame.other += arrival.other;
-      frame.arrivals.push(arrival);
-    }
-    const grown = [...byFunction.values()].filter(frame => frame.total > 0).sort((a, b) => b.total - a.total);
-    const first = this.frames.length;
-    for (const frame of grown)
-      this.frames.push(frame);
-    return grown.map((_, i) => first + i);
-  }
-
-  fnOf(frame) {
-    return this.frames[frame].fn;
-  }
-
-  totalOf(frame) {
-    return frame < 0 ? this.model.whole : this.frames[frame].total;
-  }
-
-  otherOf(frame) {
-    return frame < 0 ? this.model.otherWhole : this.frames[frame].other;
-  }
-
-  // What ran is the frame at the edge, whole; its callers only wait.
-  selfOf(frame) {
-    return frame >= 0 && this.frames[frame].parent < 0 ? this.frames[frame].total : 0;
-  }
-
-  parentOf(frame) {
-    return this.frames[frame].parent;
-  }
-
-  childrenOf(frame) {
-    if (frame < 0)
-      return this.outermost;
-    const {arrivals, children} = this.frames[frame];
-    if (children)
-      return children;
-    const callers = [];
-    for (const {node, samples, other} of arrivals)
-      if (this.model.parent[node] >= 0)
-        callers.push({node: this.model.parent[node], samples, other});
-    this.frames[frame].children = this.group(callers, frame);
-    return this.frames[frame].children;
   }
 }

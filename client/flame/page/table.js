@@ -4,7 +4,7 @@
 const PAGE_ROWS = 200;
 
 class FunctionTable {
-  // on: {search (text)}
+  // on: {search (text), menu (place)}
   constructor(model, on) {
     const {data} = model;
     this.model = model;
@@ -24,6 +24,29 @@ class FunctionTable {
     this.body = document.getElementById('rows');
     this.more = document.getElementById('more');
     this.makeHead();
+    this.body.addEventListener('focusin', ({target}) => this.choose(target.closest('tr')));
+    this.body.addEventListener('contextmenu', event => this.openMenu(event));
+  }
+
+  // The row that keys and the menu are about.
+  choose(row) {
+    for (const other of this.body.querySelectorAll('[aria-current]'))
+      other.removeAttribute('aria-current');
+    if (row)
+      row.setAttribute('aria-current', 'true');
+  }
+
+  chosen() {
+    const row = this.body.querySelector('[aria-current]');
+    return row ? {fn: Number(row.dataset.fn)} : null;
+  }
+
+  openMenu(event) {
+    const row = event.target.closest('tr');
+    const {left, bottom} = row.getBoundingClientRect();
+    event.preventDefault();
+    this.choose(row);
+    this.on.menu(event.button === 2 ? {x: event.clientX, y: event.clientY} : {x: left + 24, y: bottom});
   }
 
   makeHead() {
@@ -71,9 +94,19 @@ class FunctionTable {
       const otherSelf = other ? other.self[number] : 0;
       this.entries.push({fn: number, name: fn.name, shown: fn.shown, module: fn.module, source: fn.source, self: sums.self[number],
         total: sums.total[number], otherSelf,
-        change: other ? sums.self[number] / (whole || 1) - otherSelf / (data.nOther || 1) : 0});
+        change: other ? sums.self[number] / (whole || 1) - otherSelf / (model.otherWhole || 1) : 0});
     });
   }
+
+  appear() {
+    this.show();
+  }
+
+  isZoomed() {
+    return false;
+  }
+
+  reset() {} // it always shows everything
 
   show(nRows = PAGE_ROWS) {
     if (!this.entries)
@@ -101,12 +134,13 @@ class FunctionTable {
 
   makeRow(entry) {
     const row = make('tr');
+    row.dataset.fn = entry.fn;
     row.append(...this.columns.map(({key}) => this.makeCell(entry, key)));
     return row;
   }
 
   makeCell(entry, key) {
-    const {data, whole} = this.model;
+    const {otherWhole, whole} = this.model;
     if (key === 'name') {
       const cell = make('td', 'name');
       const button = make('button', '', entry.shown);
@@ -122,7 +156,7 @@ class FunctionTable {
       const points = `${entry.change > 0 ? '+' : entry.change < 0 ? '−' : ''}${Math.abs(entry.change * 100).toFixed(1)}`;
       return make('td', `number ${entry.change > .0005 ? 'more' : entry.change < -.0005 ? 'less' : ''}`, points);
     }
-    const of = key === 'otherSelf' ? data.nOther : whole;
+    const of = key === 'otherSelf' ? otherWhole : whole;
     const cell = make('td', 'number', `${GROUPED.format(entry[key])} `);
     cell.append(make('span', 'percent', percent(entry[key], of)));
     if (key !== 'otherSelf') {

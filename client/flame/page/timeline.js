@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The time line: rows of labels, one canvas beside them, and the range and threads that are chosen.
 
-const MAX_LANES = 100; // processes, and threads of one of them: the heaviest
+const MAX_LANES = 100; // processes, and threads of one of them: the heaviest; counters of a group, and groups
+const MAX_MARKS = 2;   // groups of marks that are shown each
 
 class Timeline {
-  // on: {select ()}, after which range and threads say what is chosen
+  // on: {select (isGradual)}, after which range and threads say what is chosen
   constructor(data, colors, tip, on) {
     this.data = data;
     this.colors = colors;
@@ -19,21 +20,35 @@ class Timeline {
     this.canvas = document.getElementById('plot');
     this.context = this.canvas.getContext('2d');
     data.threads.forEach((thread, number) => { thread.number = number; });
+    this.marks = Map.groupBy(data.marks, mark => mark.group);
+    this.counters = Map.groupBy(data.counters.map(counter => new Counter(counter, data.lanes.bucketNs)), ({category}) => category);
     this.build();
     this.listen();
   }
 
   makeTracks() {
-    const {data} = this;
+    const marks = [...this.marks.keys()];
+    const counters = [...this.counters].slice(0, MAX_LANES);
     const tracks = [new AxisTrack()];
-    const groups = new Map();
-    for (const mark of data.marks)
-      groups.set(mark.group, [...groups.get(mark.group) || [], mark]);
-    for (const [group, marks] of groups)
-      tracks.push(new MarkTrack(group, marks));
-    for (const counter of data.counters)
-      tracks.push(new CounterTrack(counter, data.lanes.length));
+    if (marks.length > MAX_MARKS)
+      tracks.push(...this.makeGroup('m', 'Marks', marks, (group, isMember) => new MarkTrack(group, this.marks.get(group), isMember)));
+    else
+      tracks.push(...marks.map(group => new MarkTrack(group, this.marks.get(group), false)));
+    for (const [category, members] of counters) {
+      const makeTrack = (counter, isMember) => new CounterTrack(counter, this.data.lanes.length, isMember);
+      if (members.length > 1)
+        tracks.push(...this.makeGroup(`c${category}`, category || 'Counters', members, makeTrack));
+      else
+        tracks.push(makeTrack(members[0], false));
+    }
     return tracks.concat(this.makeLanes());
+  }
+
+  // One row, and below it, where it is open, one for each.
+  makeGroup(key, label, list, makeTrack) {
+    const members = list.slice(0, MAX_LANES).map(each => makeTrack(each, true));
+    const group = new GroupTrack(key, list.length > members.length ? `${label} (the first ${MAX_LANES})` : label, members);
+    return this.opened.has(key) ? [group, ...members] : [group];
   }
 
   makeLanes() {
@@ -68,6 +83,8 @@ class Timeline {
     this.labels.replaceChildren(...this.tracks.map(track => this.makeLabel(track)));
     if (this.nHidden)
       this.labels.append(make('div', 'note', `${this.nHidden} lighter processes are not shown`));
+    if (this.counters.size > MAX_LANES)
+      this.labels.append(make('div', 'note', `${this.counters.size - MAX_LANES} more groups of counters are not shown`));
     this.draw();
   }
 
@@ -76,10 +93,25 @@ class Timeline {
     label.style.height = `${track.height}px`;
     if (track instanceof LaneTrack)
       this.fillLane(label, track);
+    else if (track instanceof GroupTrack)
+      label.append(this.makeGroupButton(track));
     else if (track.label)
       label.append(make('span', '', track.label), make('span', 'figure', track.figure));
+    label.classList.toggle('member', Boolean(track.isMember));
     label.title = track.label || '';
     return label;
+  }
+
+  makeGroupButton({key, label, figure: text}) {
+    const isOpen = this.opened.has(key);
+    const button = make('button', 'twist');
+    const sign = make('i', '', isOpen ? '▼' : '▶');
+    sign.setAttribute('aria-hidden', 'true');
+    button.type = 'button';
+    button.setAttribute('aria-expanded', String(isOpen));
+    button.append(sign, make('span', '', label), make('span', 'figure', text));
+    button.addEventListener('click', () => this.toggle(key));
+    return button;
   }
 
   fillLane(label, track) {
@@ -118,21 +150,41 @@ class Timeline {
 
   choose(track) {
     const key = track ? track.key : this.chosen;
-    this.chosen = track ? track.key : null;
-    this.chosenLabel = track ? track.label : '';
-    this.threads = track ? new Set(track.threads.map(thread => thread.number)) : null;
+    this.adopt(track);
     this.rebuildAt(key, '.name');
     this.on.select();
   }
 
-  // Range in ns, or null for all; it is rounded to what can be told apart.
-  setRange(fromNs, toNs) {
+  adopt(track) {
+    this.chosen = track ? track.key : null;
+    this.chosenLabel = track ? track.label : '';
+    this.threads = track ? new Set(track.threads.map(thread => thread.number)) : null;
+  }
+
+  // Range in ns; it is rounded to what can be told apart.
+  setRange(fromNs, toNs, isGradual = false) {
+    this.range = this.roundRange(fromNs, toNs);
+    this.draw();
+    this.on.select(isGradual);
+  }
+
+  roundRange(fromNs, toNs) {
     const {bucketNs, nBuckets} = this.data.stacks;
     const from = Math.max(0, Math.min(nBuckets - 1, Math.round(fromNs / bucketNs)));
     const to = Math.max(from + 1, Math.min(nBuckets, Math.round(toNs / bucketNs)));
-    this.range = from === 0 && to === nBuckets ? null : {from, to};
-    this.draw();
-    this.on.select();
+    return from === 0 && to === nBuckets ? null : {from, to};
+  }
+
+  // What an address says: a range in ns, or null, and the key of a lane. Nobody is told.
+  restore(rangeNs, lane) {
+    const thread = /^t\d+$/.test(lane) && this.data.threads[lane.slice(1)];
+    if (thread)
+      this.opened.add(`p${thread.process}`);
+    this.chosen = null;
+    const track = this.makeTracks().find(({key}) => key && key === lane);
+    this.range = rangeNs && this.roundRange(...rangeNs);
+    this.adopt(track);
+    this.build();
   }
 
   clearRange() {
@@ -257,11 +309,11 @@ class Timeline {
     else if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight')
       return;
     else if (!this.range)
-      this.setRange(from, to);
+      this.setRange(from, to, true);
     else if (event.shiftKey)
-      this.setRange(from, to + step);
+      this.setRange(from, to + step, true);
     else if (from + step >= 0 && to + step <= durationNs)
-      this.setRange(from + step, to + step);
+      this.setRange(from + step, to + step, true);
     event.preventDefault();
     event.stopPropagation();
   }

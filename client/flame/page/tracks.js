@@ -4,6 +4,8 @@
 const AXIS_HEIGHT = 22;
 const MARK_HEIGHT = 20;
 const COUNTER_HEIGHT = 34;
+const GROUP_HEIGHT = 22;
+const MAX_LINES = 8; // of a group's tip
 const LANE_HEIGHT = 28;
 const THREAD_HEIGHT = 22;
 const BAR_WIDTH = 3; // pixels
@@ -39,8 +41,9 @@ class AxisTrack {
 }
 
 class MarkTrack {
-  constructor(group, marks) {
+  constructor(group, marks, isMember) {
     this.kind = 'mark';
+    this.isMember = isMember;
     this.label = group || 'marks';
     this.figure = GROUPED.format(marks.length);
     this.marks = marks;
@@ -62,6 +65,10 @@ class MarkTrack {
     context.globalAlpha = 1;
   }
 
+  drawThin(context, view) {
+    this.draw(context, view);
+  }
+
   describe(x, {width, durationNs}) {
     const slackNs = 3 / width * durationNs;
     const timeNs = x / width * durationNs;
@@ -80,57 +87,95 @@ class MarkTrack {
 }
 
 class CounterTrack {
-  constructor(counter, length) {
-    const {points} = counter;
+  constructor(counter, length, isMember) {
     this.kind = 'counter';
-    this.label = counter.category ? `${counter.category}: ${counter.name}` : counter.name;
-    this.title = counter.description;
-    this.points = points;
+    this.label = counter.category && !isMember ? `${counter.category}: ${counter.name}` : counter.name;
+    this.isMember = isMember;
+    this.counter = counter;
     this.length = length;
-    this.high = Math.max(...points.map(point => point.high));
-    this.low = Math.min(0, ...points.map(point => point.low));
-    this.figure = `max ${figure(this.high)}`;
+    this.figure = `max ${counter.format(counter.high)}`;
     this.height = COUNTER_HEIGHT;
   }
 
   // A value holds until the next one.
-  draw(context, {y, width, colors}) {
-    const room = COUNTER_HEIGHT - 8;
-    const scale = value => y + 4 + room - (value - this.low) / (this.high - this.low || 1) * room;
+  trace(context, {y, width}, height) {
+    const {points, low, high} = this.counter;
+    const room = height - 8;
     const at = point => point.bucket / this.length * width;
     context.beginPath();
-    context.moveTo(at(this.points[0]), scale(this.low));
-    this.points.forEach((point, i) => {
-      const next = i + 1 < this.points.length ? at(this.points[i + 1]) : width;
-      context.lineTo(at(point), scale(point.high));
-      context.lineTo(next, scale(point.high));
+    points.forEach((point, i) => {
+      const top = y + 4 + room - (point.high - low) / (high - low || 1) * room;
+      if (i === 0)
+        context.moveTo(at(point), top);
+      context.lineTo(at(point), top);
+      context.lineTo(i + 1 < points.length ? at(points[i + 1]) : width, top);
     });
-    context.lineTo(width, scale(this.low));
+  }
+
+  draw(context, view) {
+    const bottom = view.y + COUNTER_HEIGHT - 4;
+    this.trace(context, view, COUNTER_HEIGHT);
+    context.strokeStyle = view.colors.counter;
+    context.stroke();
+    context.lineTo(view.width, bottom);
+    context.lineTo(this.counter.points[0].bucket / this.length * view.width, bottom);
     context.closePath();
     context.globalAlpha = .22;
-    context.fillStyle = colors.counter;
+    context.fillStyle = view.colors.counter;
     context.fill();
     context.globalAlpha = 1;
-    context.beginPath();
-    this.points.forEach((point, i) => {
-      const next = i + 1 < this.points.length ? at(this.points[i + 1]) : width;
-      if (i === 0)
-        context.moveTo(at(point), scale(point.high));
-      else
-        context.lineTo(at(point), scale(point.high));
-      context.lineTo(next, scale(point.high));
-    });
-    context.strokeStyle = colors.counter;
+  }
+
+  // Among others, of which each has its own scale.
+  drawThin(context, view, height) {
+    this.trace(context, view, height);
+    context.strokeStyle = view.colors.counter;
+    context.globalAlpha = .6;
     context.stroke();
+    context.globalAlpha = 1;
+  }
+
+  valueAt(x, width) {
+    const {counter} = this;
+    const point = counter.points.findLast(candidate => candidate.bucket <= x / width * this.length);
+    if (!point)
+      return '';
+    return point.low === point.high ? counter.format(point.high) : `${counter.format(point.low)} to ${counter.format(point.high)}`;
   }
 
   describe(x, {width}) {
-    const bucket = x / width * this.length;
-    const point = this.points.findLast(candidate => candidate.bucket <= bucket);
-    if (!point)
-      return null;
-    const value = point.low === point.high ? figure(point.high) : `${figure(point.low)} to ${figure(point.high)}`;
-    return {title: this.label, place: this.title, lines: [['Value', value], ['Highest', figure(this.high)]]};
+    const value = this.valueAt(x, width);
+    const {counter} = this;
+    return value && {title: this.label, place: counter.description,
+      lines: [[counter.isSum ? 'Grows by' : 'Value', value], ['Highest', counter.format(counter.high)]]};
+  }
+}
+
+// Rows that are one until they are asked for.
+class GroupTrack {
+  constructor(key, label, members) {
+    this.kind = 'group';
+    this.key = key;
+    this.label = label;
+    this.members = members;
+    this.figure = GROUPED.format(members.length);
+    this.height = GROUP_HEIGHT;
+  }
+
+  draw(context, view) {
+    for (const member of this.members)
+      member.drawThin(context, view, this.height);
+  }
+
+  describe(x, view) {
+    const [first] = this.members;
+    if (!first.valueAt) {
+      const found = this.members.map(member => member.describe(x, view)).filter(Boolean);
+      return found[0] || null;
+    }
+    const lines = this.members.slice(0, MAX_LINES).map(member => [member.label, member.valueAt(x, view.width)]);
+    const place = this.members.length > MAX_LINES ? `${this.members.length - MAX_LINES} more` : '';
+    return {title: this.label, place, lines};
   }
 }
 
