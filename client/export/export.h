@@ -7,6 +7,7 @@
 #include "client/base/output.h"
 #include "client/base/progress.h"
 #include "client/calls/calls.h"
+#include "client/export/export-frames.h"
 #include "client/heap/heap.h"
 #include "client/model/capture-model.h"
 #include "client/names/symbol-resolver.h"
@@ -32,9 +33,9 @@ typedef struct
   gint32 tid;
   gint64 time_ns;           /* CLOCK_MONOTONIC; a later event may have an earlier time */
   const guint32 *functions; /* numbers of sonde_export_source_function(), outermost first */
-  const guint32 *locations; /* of the same frames */
   gsize n_frames;
-  gint64 size_bytes; /* allocated; 0 of a sample */
+  const guint32 *locations; /* as many, but of a source with frames */
+  gint64 size_bytes;        /* allocated; 0 of a sample */
 } SondeExportStack;
 
 /* What is told as it comes; NULL: not wanted. The arguments are valid during the call. Of the
@@ -62,6 +63,7 @@ typedef struct
   SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
                                budget */
   SondeSymbolResolver *resolver;
+  SondeExportFrames *frames; /* whose numbers those of functions are; NULL: the resolver's */
   guint32 n_functions;
   guint64 n_allocated;
   gboolean has_calls; /* files of them, in which something may be */
@@ -87,6 +89,12 @@ SondeExportSource *sonde_export_source_new (const char *path,
                                             const SondeReportOptions *options,
                                             SondeProgress *progress,
                                             GError **error);
+/* The same, for what shows places: functions are its frames, of which inlined ones and those of
+ * other lines are others. */
+SondeExportSource *sonde_export_source_new_frames (const char *path,
+                                                   const SondeReportOptions *options,
+                                                   SondeProgress *progress,
+                                                   GError **error);
 /* The same, for what shows the heap over time: read in order of time, with inlined functions and
  * lines. */
 SondeExportSource *sonde_export_source_new_heap (const char *path,

@@ -36,24 +36,37 @@ function checkPprof(bytes) {
   const profile = Profile.decode(zlib.gunzipSync(bytes));
   const text = (index) => profile.stringTable.strings[Number(index)];
   const functions = new Map(profile.function.map((entry) => [Number(entry.id), text(entry.name)]));
-  const locations = new Map(profile.location.map((entry) => [Number(entry.id), Number(entry.line[0].functionId)]));
-  const mappings = new Set(profile.mapping.map((entry) => Number(entry.id)));
+  const files = new Map(profile.function.map((entry) => [Number(entry.id), text(entry.filename)]));
+  const locations = new Map(profile.location.map((entry) => [Number(entry.id), entry]));
+  const mappings = new Map(profile.mapping.map((entry) => [Number(entry.id), entry]));
+  const places = { inlined: 0, lined: 0 };
   for (const location of profile.location) {
-    if (Number(location.mappingId) !== 0 && !mappings.has(Number(location.mappingId))) {
+    const mapping = mappings.get(Number(location.mappingId));
+    if (Number(location.mappingId) !== 0 && !mapping) {
       throw new Error(`no mapping ${location.mappingId}`);
     }
+    if (mapping && Number(mapping.memoryLimit) > 0
+        && !(location.address >= mapping.memoryStart && location.address < mapping.memoryLimit)) {
+      throw new Error(`location ${location.id} is outside of its mapping`);
+    }
+    places.inlined += location.line.length > 1;
+    places.lined += location.line.some((line) => Number(line.line) > 0 && files.get(Number(line.functionId)) !== '');
   }
   const totals = profile.sampleType.map(() => 0);
   for (const sample of profile.sample) {
     for (const id of sample.locationId) {
-      if (!functions.has(locations.get(Number(id)))) {
+      if (!locations.get(Number(id))?.line.every((line) => functions.has(Number(line.functionId)))) {
         throw new Error(`no function at location ${id}`);
       }
     }
     sample.value.forEach((value, index) => { totals[index] += Number(value); });
   }
   const types = profile.sampleType.map((type) => text(type.type));
-  return { total: totals[types.indexOf('samples')], types, totals, names: [...functions.values()] };
+  const main = profile.mapping[0];
+  return {
+    total: totals[types.indexOf('samples')], types, totals, names: [...functions.values()], places,
+    main: main && { file: text(main.filename), buildId: text(main.buildId) },
+  };
 }
 
 // The rules of src/types/profile.js at version 48: columns are as long as their table says, and indexes lie within the

@@ -52,10 +52,10 @@ class Exports:
         self.judges, self.obstacle = find_judges()
         self.environment = {**os.environ, 'HOME': system.folder, 'PPROF_TMPDIR': system.folder}
 
-    def write(self, form):
-        path = self.system.path(form)
+    def write(self, form, capture='x'):
+        path = self.system.path(f'{capture}-{form}')
         if not os.path.exists(path):
-            self.system.sondectl('export', '-f', form, '-o', path, self.system.path('x.syscap'))
+            self.system.sondectl('export', '-f', form, '-o', path, self.system.path(f'{capture}.syscap'))
         return path
 
     def run(self, *command, **options):
@@ -76,8 +76,8 @@ class Exports:
         with self.system.case(name):
             test()
 
-    def check_with_node(self, form):
-        return json.loads(self.run('node', f'{self.scripts}/check.mjs', form, self.write(form)))
+    def check_with_node(self, form, capture='x'):
+        return json.loads(self.run('node', f'{self.scripts}/check.mjs', form, self.write(form, capture)))
 
     def open_in_speedscope(self, *forms):
         lines = self.run('node', f'{self.scripts}/speedscope.mjs', *map(self.write, forms)).splitlines()
@@ -196,7 +196,7 @@ def check_heaptrack_of_two(system):
 
 
 def main():
-    system = System(15)
+    system = System(17)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--interpreters=no', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -243,6 +243,19 @@ def main():
     exports.judge('speedscope opens four formats and shows all samples',
                   check_speedscope, None if os.path.exists(CHROMIUM) else 'chromium is not there')
     exports.judge('npm\'s pprof-format reads all samples', lambda: check_total('pprof'))
+
+    # A program with inlined functions and debug information.
+    inlined = system.path('inlined')
+    system.run('g++', '-g', '-O2', '-o', inlined, os.path.join(source, 'tests/system/inlined.cc'))
+    system.record('inlined.syscap', '--', inlined, '2')
+
+    def check_pprof_places():
+        found = exports.check_with_node('pprof', 'inlined')
+        check(found['main']['file'] == inlined and re.fullmatch('[0-9a-f]{40}', found['main']['buildId']), found['main'])
+        check(found['places']['inlined'] > 10 and found['places']['lined'] > 10, found['places'])
+        system.note(f"pprof has {found['places']['lined']} places with lines, {found['places']['inlined']} with inlined functions")
+
+    exports.judge('npm\'s pprof-format reads places, lines and inlined functions', check_pprof_places)
     exports.judge('the rules of the Firefox Profiler\'s types are kept', lambda: check_total('firefox'))
     exports.judge('the Firefox Profiler reads all samples', check_firefox_profiler)
     exports.judge('Chrome\'s developer tools nest all slices', check_chrome)
@@ -254,6 +267,22 @@ def main():
         check(f'100% of {total} total' in text and NAME in text, text[:400])
 
     exports.judge('Go\'s pprof counts all samples', check_go, None if pprof else 'golang is not there')
+
+    def check_go_places():
+        profile = export('pprof', 'inlined')
+        raw = exports.run(pprof, '-raw', profile)
+        mappings = raw[raw.index('\nMappings\n'):].split('\n')[2:]
+        check(re.match(rf'1: 0x[0-9a-f]+/0x[0-9a-f]+/0x[0-9a-f]+ {inlined} [0-9a-f]{{40}} \[FN\]\[FL\]\[LN\]\[IN\]', mappings[0]),
+              mappings[0])
+        listing = exports.run(pprof, '-symbolize=none', '-source_path=/', '-list', '^work$', profile)
+        check(re.search(r'^ROUTINE =+ work in .*/inlined\.cc$', listing, re.M) and 'std::sort' in listing, listing[:500])
+        tree = exports.run(pprof, '-symbolize=none', '-top', '-nodefraction=0', '-tagfocus=comm=inlined', '-lines', profile)
+        check('(inline)' in tree and 'inlined.cc:' in tree, tree[:500])
+        tags = exports.run(pprof, '-tags', profile)
+        check(all(f' {label}: Total' in tags for label in ('comm', 'thread', 'pid', 'tid')), tags)
+
+    exports.judge('Go\'s pprof lists lines and inlined functions of the main program', check_go_places,
+                  None if pprof else 'golang is not there')
 
     flamegraph = exports.find('usr/share/perl5/Devel/NYTProf/flamegraph.pl')
 

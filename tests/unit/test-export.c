@@ -57,18 +57,26 @@ make_capture (void)
   return self;
 }
 
+/* With places, where @by is not SONDE_BY_NONE. */
 static char *
-export_process_as (
-    CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gint64 pid, gsize *size_bytes)
+export_process_as (CaptureBuilder *capture,
+                   SondeExportFunc *func,
+                   SondeUnit unit,
+                   gint64 pid,
+                   SondeBy by,
+                   gsize *size_bytes)
 {
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
   const SondeReportOptions options
-      = { .filter = { .pid = pid, .tid = -1, .to_s = INFINITY }, .by = SONDE_BY_PROCESS };
+      = { .filter = { .pid = pid, .tid = -1, .to_s = INFINITY },
+          .by = by != SONDE_BY_NONE ? by : SONDE_BY_PROCESS,
+          .folding = { .recursion = SONDE_RECURSION_NONE, .shows_internals = TRUE } };
   g_autoptr (SondeExportSource) source
       = func == sonde_export_heaptrack ? sonde_export_source_new_heap (path, &options, NULL, &error)
-                                       : sonde_export_source_new (path, NULL, NULL, &error);
+        : by != SONDE_BY_NONE ? sonde_export_source_new_frames (path, &options, NULL, &error)
+                              : sonde_export_source_new (path, NULL, NULL, &error);
   g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
   char *text = NULL;
 
@@ -87,7 +95,7 @@ export_process_as (
 static char *
 export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
 {
-  return export_process_as (capture, func, unit, -1, size_bytes);
+  return export_process_as (capture, func, unit, -1, SONDE_BY_NONE, size_bytes);
 }
 
 static void
@@ -443,6 +451,15 @@ writes_packets_for_perfetto (void)
   sonde__perfetto__trace__free_unpacked (trace, NULL);
 }
 
+static gboolean
+has_location (const Sonde__Pprof__Profile *profile, guint64 id)
+{
+  for (gsize i = 0; i < profile->n_location; i++)
+    if (profile->location[i]->id == id)
+      return TRUE;
+  return FALSE;
+}
+
 /* Names of the types, and the sums of their values. */
 static void
 profiles_for_pprof (void)
@@ -466,11 +483,160 @@ profiles_for_pprof (void)
       for (gsize k = 0; k < 3; k++)
         sums[k] += profile->sample[i]->value[k];
       for (gsize k = 0; k < profile->sample[i]->n_location_id; k++)
-        g_assert_cmpuint (profile->sample[i]->location_id[k], <=, profile->n_location);
+        g_assert_true (has_location (profile, profile->sample[i]->location_id[k]));
     }
   g_assert_cmpint (sums[0], ==, 4);
   g_assert_cmpint (sums[1], ==, 2);
   g_assert_cmpint (sums[2], ==, 128);
+  sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
+#define LIBRARY "/usr/lib/libone.so"
+
+/* Two threads of a process and another process, which has the same library elsewhere. */
+static CaptureBuilder *
+make_places (void)
+{
+  static const char tasks[]
+      = "thread 10 11 1000 first worker\ncgroup 10 /system.slice/web.service\n";
+  CaptureBuilder *self = capture_builder_new ();
+  SondeFrameOrigin origin = at (10, 1000);
+  SondeFrameOrigin other = at (20, 1000);
+
+  define_ledger (self);
+  add_process (self, 10, "one");
+  add_process (self, 20, "two");
+  ADD (sonde_writer_add_file_chunk (self->writer, &origin, "sonde/tasks", (const guint8 *) tasks,
+                                    sizeof tasks - 1, FALSE));
+  ADD (sonde_writer_add_map (self->writer, &origin, 0x7000000, 0x7010000, 0x1000, 5, LIBRARY,
+                             "abcd01"));
+  ADD (sonde_writer_add_map (self->writer, &origin, 0x400000, 0x410000, 0, 6, "/usr/bin/one",
+                             "ab12"));
+  ADD (sonde_writer_add_map (self->writer, &other, 0x9000000, 0x9010000, 0x1000, 5, LIBRARY,
+                             "abcd01"));
+  for (int i = 0; i < 3; i++)
+    {
+      const uint64_t addrs[] = { SONDE_CONTEXT_USER, 0x7000123, 0x400201 };
+      SondeFrameOrigin now = at (10, FIRST_NS + i * STEP_NS);
+
+      ADD (sonde_writer_add_sample (self->writer, &now, 10 + (i > 0), addrs, 3));
+    }
+  add_sample (self, 20, SONDE_CONTEXT_USER, 0x9000123);
+  return self;
+}
+
+static const char *
+label_of (const Sonde__Pprof__Profile *profile, const Sonde__Pprof__Sample *sample, const char *key)
+{
+  for (gsize i = 0; i < sample->n_label; i++)
+    if (g_str_equal (profile->string_table[sample->label[i]->key], key))
+      return profile->string_table[sample->label[i]->str];
+  return NULL;
+}
+
+static Sonde__Pprof__Profile *
+export_places_as_pprof (SondeBy by)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_process_as (capture, sonde_export_pprof, SONDE_UNIT_SAMPLES, -1, by, &size_bytes);
+  Sonde__Pprof__Profile *profile
+      = sonde__pprof__profile__unpack (NULL, size_bytes, (const uint8_t *) text);
+
+  g_assert_nonnull (profile);
+  return profile;
+}
+
+static void
+tells_pprof_of_places (void)
+{
+  Sonde__Pprof__Profile *profile = export_places_as_pprof (SONDE_BY_THREAD);
+  char **texts = profile->string_table;
+  guint n_at = 0;
+
+  g_assert_cmpuint (profile->n_mapping, ==, 2);
+  g_assert_cmpstr (texts[profile->mapping[0]->filename], ==, "/usr/bin/one");
+  g_assert_cmpstr (texts[profile->mapping[1]->filename], ==, LIBRARY);
+  g_assert_cmpstr (texts[profile->mapping[1]->build_id], ==, "abcd01");
+  g_assert_cmphex (profile->mapping[1]->memory_start, ==, 0x7000000);
+  g_assert_cmphex (profile->mapping[1]->memory_limit, ==, 0x7010000);
+  g_assert_cmphex (profile->mapping[1]->file_offset, ==, 0x1000);
+  g_assert_true (profile->mapping[1]->has_functions && profile->mapping[1]->has_filenames
+                 && profile->mapping[1]->has_line_numbers
+                 && profile->mapping[1]->has_inline_frames);
+  /* The library's address is one, wherever it lies; a caller is at its call. */
+  g_assert_cmpuint (profile->n_location, ==, 2);
+  for (gsize i = 0; i < profile->n_location; i++)
+    n_at += profile->location[i]->address
+            == (profile->location[i]->mapping_id == 1 ? 0x7000123 : 0x400200);
+  g_assert_cmpuint (n_at, ==, 2);
+  g_assert_cmpuint (profile->n_sample, ==, 3);
+  g_assert_cmpint (profile->sample[0]->value[0], ==, 2);
+  g_assert_cmpstr (label_of (profile, profile->sample[0], "thread"), ==, "first worker");
+  g_assert_cmpstr (label_of (profile, profile->sample[0], "comm"), ==, "one");
+  g_assert_cmpstr (label_of (profile, profile->sample[0], "unit"), ==, "web.service");
+  g_assert_nonnull (label_of (profile, profile->sample[0], "pid"));
+  g_assert_cmpuint (profile->n_comment, ==, 1);
+  sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
+static void
+labels_what_pprof_gets_by_its_group (void)
+{
+  static const struct
+  {
+    SondeBy by;
+    gsize n_samples;
+    const char *comm; /* of the first one, as is what follows */
+    const char *unit;
+    gboolean has_pid;
+    gboolean has_tid;
+  } rows[] = {
+    { SONDE_BY_UNIT, 2, "one", "web.service", TRUE, FALSE },
+    { SONDE_BY_COMMAND, 2, "one", "web.service", TRUE, FALSE },
+    { SONDE_BY_PROCESS, 2, "one", "web.service", TRUE, FALSE },
+    { SONDE_BY_THREAD, 3, "one", "web.service", TRUE, TRUE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      Sonde__Pprof__Profile *profile = export_places_as_pprof (rows[i].by);
+
+      g_assert_cmpuint (profile->n_sample, ==, rows[i].n_samples);
+      g_assert_cmpstr (label_of (profile, profile->sample[0], "comm"), ==, rows[i].comm);
+      g_assert_cmpstr (label_of (profile, profile->sample[0], "unit"), ==, rows[i].unit);
+      g_assert_cmpint (label_of (profile, profile->sample[0], "pid") != NULL, ==, rows[i].has_pid);
+      g_assert_cmpint (label_of (profile, profile->sample[0], "tid") != NULL, ==, rows[i].has_tid);
+      sonde__pprof__profile__free_unpacked (profile, NULL);
+    }
+}
+
+/* Groups beyond the bound are one, which says how many. */
+static void
+bounds_what_pprof_gets (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *text = NULL;
+  gsize size_bytes;
+  Sonde__Pprof__Profile *profile;
+  gint64 sum = 0;
+
+  for (int i = 0; i < 4100; i++)
+    {
+      add_process (capture, 1000 + i, "many");
+      add_sample (capture, 1000 + i, SONDE_CONTEXT_USER, 0x1000);
+    }
+  text = export_process_as (capture, sonde_export_pprof, SONDE_UNIT_SAMPLES, -1, SONDE_BY_THREAD,
+                            &size_bytes);
+  profile = sonde__pprof__profile__unpack (NULL, size_bytes, (const uint8_t *) text);
+  g_assert_nonnull (profile);
+  g_assert_cmpuint (profile->n_sample, ==, 4096);
+  for (gsize i = 0; i < profile->n_sample; i++)
+    sum += profile->sample[i]->value[0];
+  g_assert_cmpint (sum, ==, 4100);
+  g_assert_cmpstr (label_of (profile, profile->sample[4095], "comm"), ==, "[5 more]");
+  g_assert_null (label_of (profile, profile->sample[4095], "pid"));
   sonde__pprof__profile__free_unpacked (profile, NULL);
 }
 
@@ -682,7 +848,8 @@ tells_heaptrack_of_each_process (void)
                    "a 0 3\na 20 3\nc a\n+ 1\n"
                    "s 8 other-20\ni 0 0 4 0 0\nt 4 0\nt 2 4\nt 3 5\n"
                    "a 20 6\n+ 2\n- 2\n+ 2\nc c\n");
-  other = export_process_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, 20, NULL);
+  other = export_process_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, 20, SONDE_BY_NONE,
+                             NULL);
   g_assert_cmpstr (other, ==,
                    "v 10400 3\nX other\n"
                    "s 4 main\ni e000000000000001 0 1 0 0\nt 1 0\n"
@@ -783,6 +950,9 @@ main (int argc, char **argv)
   g_test_add_func ("/export/caps/lose-no-sample", merges_what_viewers_have_no_room_for);
   g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
+  g_test_add_func ("/export/pprof/gets-addresses-and-files", tells_pprof_of_places);
+  g_test_add_func ("/export/pprof/has-the-labels-of-groups", labels_what_pprof_gets_by_its_group);
+  g_test_add_func ("/export/pprof/is-bounded", bounds_what_pprof_gets);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
   g_test_add_func ("/export/heaptrack/is-told-nothing-of-no-heap",
                    tells_heaptrack_nothing_of_no_heap);
