@@ -26,7 +26,7 @@ typedef struct
 static const Format formats[] = {
   { .name = "folded", .write = sonde_export_folded, .has_unit = TRUE, .has_calls = TRUE },
   { .name = "speedscope", .write = sonde_export_speedscope, .has_calls = TRUE },
-  { .name = "firefox", .write = sonde_export_firefox },
+  { .name = "firefox", .write = sonde_export_firefox, .has_places = TRUE, .has_threads = TRUE },
   { .name = "pprof",
     .write = sonde_export_pprof,
     .is_compressed = TRUE,

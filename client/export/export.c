@@ -308,8 +308,13 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
     .locations = allocation->locations,
     .n_frames = allocation->n_locations,
     .size_bytes = allocation->size_bytes,
+    .address = allocation->address,
   };
 
+  if (self->funcs.freed != NULL && allocation->size_bytes == 0
+      && allocation->process < sonde_capture_model_n_processes (self->model)
+      && is_wanted (self, allocation->process, allocation->tid, allocation->time_ns))
+    self->funcs.freed (&stack, self->user_data);
   if (self->funcs.allocation != NULL && allocation->size_bytes > 0
       && is_wanted (self, allocation->process, allocation->tid, allocation->time_ns)
       && may_tell (self, stack.n_frames) && name_stack (self, &stack))

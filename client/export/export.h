@@ -35,7 +35,8 @@ typedef struct
   const guint32 *functions; /* numbers of sonde_export_source_function(), outermost first */
   gsize n_frames;
   const guint32 *locations; /* as many, but of a source with frames */
-  gint64 size_bytes;        /* allocated; 0 of a sample */
+  gint64 size_bytes;        /* allocated; 0 of a sample, and of what is freed */
+  guint64 address;          /* of what was allocated or freed */
 } SondeExportStack;
 
 /* What is told as it comes; NULL: not wanted. The arguments are valid during the call. Of the
@@ -44,6 +45,7 @@ typedef struct
 {
   void (*sample) (const SondeExportStack *sample, gpointer user_data);
   void (*allocation) (const SondeExportStack *allocation, gpointer user_data);
+  void (*freed) (const SondeExportStack *freed, gpointer user_data); /* without a stack */
   void (*mark) (const SondeModelMark *mark, gpointer user_data);
   void (*value) (const SondeModelValue *value, gpointer user_data);
 } SondeExportFuncs;

@@ -69,7 +69,7 @@ function checkPprof(bytes) {
   };
 }
 
-// The rules of src/types/profile.js at version 48: columns are as long as their table says, and indexes lie within the
+// The rules of src/types/profile.ts at version 61: columns are as long as their table says, and indexes lie within the
 // tables that they are of.
 function checkTable(name, table, { nullable = [], ranges = {} } = {}) {
   for (const [column, values] of Object.entries(table)) {
@@ -92,29 +92,37 @@ function checkTable(name, table, { nullable = [], ranges = {} } = {}) {
 
 function checkFirefox(bytes) {
   const profile = JSON.parse(bytes);
-  if (profile.meta.preprocessedProfileVersion !== 48 || !profile.meta.categories.some(({ color }) => color === 'grey')) {
+  if (profile.meta.preprocessedProfileVersion !== 61 || !profile.meta.categories.some(({ color }) => color === 'grey')) {
     throw new Error('meta');
   }
+  const { stringArray, stackTable, frameTable, funcTable, resourceTable, nativeSymbols, sources } = profile.shared;
   const categories = profile.meta.categories.length;
-  const names = new Set();
-  let total = 0;
+  const strings = stringArray.length;
+  checkTable('stackTable', stackTable, { nullable: ['prefix'], ranges: { frame: frameTable.length } });
+  checkTable('frameTable', frameTable, {
+    nullable: ['nativeSymbol', 'line', 'column'],
+    ranges: { func: funcTable.length, category: categories, nativeSymbol: nativeSymbols.length } });
+  checkTable('funcTable', funcTable, {
+    nullable: ['source', 'lineNumber', 'columnNumber'],
+    ranges: { name: strings, resource: resourceTable.length, source: sources.length } });
+  checkTable('resourceTable', resourceTable, { nullable: ['host', 'lib'], ranges: { lib: profile.libs.length, name: strings } });
+  checkTable('nativeSymbols', nativeSymbols, { ranges: { libIndex: profile.libs.length, name: strings } });
+  checkTable('sources', sources, { nullable: ['id', 'sourceMapURL'], ranges: { filename: strings } });
+  stackTable.prefix.forEach((prefix, row) => {
+    if (prefix !== null && prefix >= row) {
+      throw new Error(`stack ${row} comes before its prefix ${prefix}`);
+    }
+  });
+  frameTable.nativeSymbol.forEach((symbol, row) => {
+    const from = symbol === null ? 0 : frameTable.address[row] - nativeSymbols.address[symbol];
+    if (from < 0 || (symbol !== null && from >= nativeSymbols.functionSize[symbol])) {
+      throw new Error(`frame ${row} is outside of its symbol`);
+    }
+  });
+  const found = { total: 0, cpuMs: 0, markers: 0, retained: 0 };
   for (const thread of profile.threads) {
-    const strings = thread.stringArray.length;
-    const stacks = thread.stackTable.length;
-    checkTable('samples', thread.samples, { nullable: ['stack'], ranges: { stack: stacks } });
-    checkTable('stackTable', thread.stackTable,
-      { nullable: ['prefix'], ranges: { frame: thread.frameTable.length, category: categories } });
-    checkTable('frameTable', thread.frameTable, {
-      nullable: ['nativeSymbol', 'implementation', 'line', 'column'], ranges: { func: thread.funcTable.length, category: categories } });
-    checkTable('funcTable', thread.funcTable, {
-      nullable: ['fileName', 'lineNumber', 'columnNumber'], ranges: { name: strings, resource: thread.resourceTable.length } });
-    checkTable('resourceTable', thread.resourceTable, { nullable: ['host'], ranges: { lib: profile.libs.length, name: strings } });
+    checkTable('samples', thread.samples, { nullable: ['stack'], ranges: { stack: stackTable.length } });
     checkTable('markers', thread.markers, { nullable: ['endTime'], ranges: { name: strings, phase: 4, category: categories } });
-    thread.stackTable.prefix.forEach((prefix, row) => {
-      if (prefix !== null && prefix >= row) {
-        throw new Error(`stack ${row} comes before its prefix ${prefix}`);
-      }
-    });
     thread.samples.time.forEach((time, row) => {
       if (row > 0 && time < thread.samples.time[row - 1]) {
         throw new Error(`sample ${row} goes back in time`);
@@ -123,8 +131,13 @@ function checkFirefox(bytes) {
     if (typeof thread.pid !== 'string') {
       throw new Error('a pid is a string since version 47');
     }
-    total += thread.samples.length;
-    thread.funcTable.name.forEach((name) => names.add(thread.stringArray[name]));
+    if (thread.nativeAllocations) {
+      checkTable('nativeAllocations', thread.nativeAllocations, { nullable: ['stack'], ranges: { stack: stackTable.length } });
+      found.retained += thread.nativeAllocations.weight.reduce((sum, bytes) => sum + bytes, 0);
+    }
+    found.total += thread.samples.length;
+    found.markers += thread.markers.length;
+    found.cpuMs += (thread.samples.threadCPUDelta ?? []).reduce((sum, delta) => sum + delta, 0) / 1e6;
   }
   for (const counter of profile.counters) {
     checkTable('counter', counter.samples);
@@ -132,7 +145,14 @@ function checkFirefox(bytes) {
       throw new Error('a counter of no thread');
     }
   }
-  return { total, names: [...names], counters: profile.counters.map(({ category, name }) => `${category}/${name}`) };
+  return {
+    ...found, meta: profile.meta, libs: profile.libs, names: [...new Set(funcTable.name.map((name) => stringArray[name]))],
+    addresses: frameTable.address.filter((address) => address >= 0).length,
+    lines: frameTable.line.filter((line) => line > 0).length, inlined: frameTable.inlineDepth.filter((depth) => depth > 0).length,
+    files: sources.filename.map((name) => stringArray[name]), symbols: nativeSymbols.length,
+    counters: profile.counters.map(({ category, name }) => `${category}/${name}`),
+    threads: profile.threads.map(({ name, processName, pid }) => ({ name, processName, pid })),
+  };
 }
 
 // What Chrome's developer tools make of it: the slices of each thread, as entries that nest.

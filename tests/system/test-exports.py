@@ -196,7 +196,7 @@ def check_heaptrack_of_two(system):
 
 
 def main():
-    system = System(17)
+    system = System(19)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--interpreters=no', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -233,6 +233,45 @@ def main():
         names = [function['name'] for tree in trees for function in tree['topFunctionsByTotal']]
         check(any(NAME in name for name in names), f'names are missing: {names[:20]}')
 
+    def check_firefox_places():
+        found = exports.check_with_node('firefox', 'inlined')
+        n = found['total']
+        check(found['cpuMs'] == n > 100, f"{found['cpuMs']} ms of {n} samples of 1 ms")
+        check(min(found[key] for key in ('addresses', 'lines', 'inlined', 'symbols')) > 10, found)
+        check(any(name.endswith('/tests/system/inlined.cc') for name in found['files']), found['files'])
+        own = [library for library in found['libs'] if library['path'] == inlined]
+        check(len(own) == 1, found['libs'])
+        notes = subprocess.run(['readelf', '-n', inlined], capture_output=True, text=True, check=True).stdout
+        build_id = re.search(r'Build ID: ([0-9a-f]+)', notes)[1]
+        guid = ''.join(build_id[2 * i:2 * i + 2] for i in (3, 2, 1, 0, 5, 4, 7, 6, *range(8, 16))).upper() + '0'
+        check((own[0]['codeId'], own[0]['breakpadId'], own[0]['arch']) == (build_id, guid, os.uname().machine), own[0])
+        check((found['meta']['product'], found['meta']['platform']) == ('inlined', 'Linux'), found['meta'])
+        check(found['meta']['CPUName'] and found['meta']['logicalCPUs'] == os.cpu_count(), found['meta'])
+        shutil.copy(export('firefox', 'inlined'), system.path('inlined.json'))
+        with exports.firefox_profiler(system.path('inlined.json')) as read:
+            info = read('profile', 'info')
+            functions = read('thread', 'functions', '--thread', 't-0', '--limit', '0')['functions']
+        check(info['name'] == f'inlined – Linux {os.uname().machine}', info['name'])
+        check(abs(info['processes'][0]['cpuMs'] - n) <= 1, info['processes'])
+        names = [function['name'] for function in functions]
+        check(any('work' in name for name in names) and any('_Rb_tree' in name for name in names), names[:20])
+
+    def check_firefox_heap():
+        system.record('blocks.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', system.program('tests/system/same-blocks'))
+        left = json.loads(system.sondectl('heap', '--json', system.path('blocks.syscap')))['left']['bytes']
+        found = exports.check_with_node('firefox', 'blocks')
+        check(found['retained'] == left and 'Memory/malloc' in found['counters'], f"{found['retained']} of {left} bytes are left")
+        shutil.copy(export('firefox', 'blocks'), system.path('blocks.json'))
+        with exports.firefox_profiler(system.path('blocks.json')) as read:
+            counters = read('counter', 'list')['counters']
+            threads = read('thread', 'list', '--limit', '0')['threads']
+            read('strategy', 'native-retained-allocations')
+            trees = [read('thread', 'samples', '--include-idle', '--thread', thread['threadHandle']) for thread in threads]
+        retained = sum(tree['categoryBreakdown']['totalSamples'] for tree in trees if tree['weightType'] == 'bytes')
+        check(retained == left, f'the profiler retains {retained} of {left} bytes')
+        track = [counter for counter in counters if counter['label'] == 'Memory']
+        check(len(track) == 1 and track[0]['unit'] == 'bytes' and track[0]['graph'][-1] > 0, counters)
+
     def check_chrome():
         found = exports.check_with_node('chrome')
         with open(export('chrome'), encoding='utf-8') as file:
@@ -258,6 +297,8 @@ def main():
     exports.judge('npm\'s pprof-format reads places, lines and inlined functions', check_pprof_places)
     exports.judge('the rules of the Firefox Profiler\'s types are kept', lambda: check_total('firefox'))
     exports.judge('the Firefox Profiler reads all samples', check_firefox_profiler)
+    exports.judge('the Firefox Profiler has CPU times, libraries, lines and inlined functions', check_firefox_places)
+    exports.judge('the Firefox Profiler knows what is left of a heap, and draws it', check_firefox_heap)
     exports.judge('Chrome\'s developer tools nest all slices', check_chrome)
 
     pprof = exports.find('usr/lib/go-*/pkg/tool/*/pprof')

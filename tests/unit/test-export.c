@@ -314,6 +314,41 @@ draws_calls (void)
   g_assert_nonnull (strstr (text, " [label=\"25.0%\", "));
 }
 
+#define LIBRARY  "/usr/lib/libone.so"
+#define BUILD_ID "abcdef0123456789abcdef0123456789abcd01"
+
+/* Two threads of a process and another process, which has the same library elsewhere. */
+static CaptureBuilder *
+make_places (void)
+{
+  static const char tasks[]
+      = "thread 10 11 1000 first worker\ncgroup 10 /system.slice/web.service\n";
+  CaptureBuilder *self = capture_builder_new ();
+  SondeFrameOrigin origin = at (10, 1000);
+  SondeFrameOrigin other = at (20, 1000);
+
+  define_ledger (self);
+  add_process (self, 10, "one");
+  add_process (self, 20, "two");
+  ADD (sonde_writer_add_file_chunk (self->writer, &origin, "sonde/tasks", (const guint8 *) tasks,
+                                    sizeof tasks - 1, FALSE));
+  ADD (sonde_writer_add_map (self->writer, &origin, 0x7000000, 0x7010000, 0x1000, 5, LIBRARY,
+                             BUILD_ID));
+  ADD (sonde_writer_add_map (self->writer, &origin, 0x400000, 0x410000, 0, 6, "/usr/bin/one",
+                             "ab12"));
+  ADD (sonde_writer_add_map (self->writer, &other, 0x9000000, 0x9010000, 0x1000, 5, LIBRARY,
+                             BUILD_ID));
+  for (int i = 0; i < 3; i++)
+    {
+      const uint64_t addrs[] = { SONDE_CONTEXT_USER, 0x7000123, 0x400201 };
+      SondeFrameOrigin now = at (10, FIRST_NS + i * STEP_NS);
+
+      ADD (sonde_writer_add_sample (self->writer, &now, 10 + (i > 0), addrs, 3));
+    }
+  add_sample (self, 20, SONDE_CONTEXT_USER, 0x9000123);
+  return self;
+}
+
 static void
 writes_threads_for_firefox (void)
 {
@@ -325,7 +360,9 @@ writes_threads_for_firefox (void)
   JsonObject *root = json_node_get_object (node);
   JsonArray *threads = json_object_get_array_member (root, "threads");
   JsonArray *counters = json_object_get_array_member (root, "counters");
-  JsonObject *first, *second, *allocations;
+  JsonObject *first, *second, *allocations, *last;
+  JsonArray *weights;
+  gint64 sum = 0;
 
   /* That of the marks, which have none, the one that was sampled, and the other process's. */
   g_assert_cmpuint (json_array_get_length (threads), ==, 3);
@@ -340,11 +377,124 @@ writes_threads_for_firefox (void)
   g_assert_cmpstr (json_object_get_string_member (second, "pid"), ==, "10");
   g_assert_cmpint (json_object_get_int_member (second, "tid"), ==, 11);
   allocations = json_object_get_object_member (second, "nativeAllocations");
-  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 2);
+  /* what is freed is less of what was allocated */
+  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 3);
+  weights = json_object_get_array_member (allocations, "weight");
+  for (guint i = 0; i < 3; i++)
+    sum += json_array_get_int_element (weights, i);
+  g_assert_cmpint (sum, ==, 28);
+  g_assert_cmpuint (json_array_get_length (counters), ==, 3);
+  last = json_array_get_object_element (counters, 2);
+  g_assert_cmpstr (json_object_get_string_member (last, "category"), ==, "Memory");
+  g_assert_cmpstr (json_object_get_string_member (last, "name"), ==, "malloc");
+  g_assert_cmpstr (json_object_get_string_member (last, "pid"), ==, "10");
+}
+
+static JsonNode *
+export_places_for_firefox (SondeBy by)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_process_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, -1, by, &size_bytes);
+
+  return parse_json (text, size_bytes);
+}
+
+static gint64
+number_at (JsonObject *table, const char *column, guint row)
+{
+  return json_array_get_int_element (json_object_get_array_member (table, column), row);
+}
+
+static void
+tells_firefox_of_places (void)
+{
+  g_autoptr (JsonNode) node = export_places_for_firefox (SONDE_BY_THREAD);
+  JsonObject *root = json_node_get_object (node);
+  JsonObject *shared = json_object_get_object_member (root, "shared");
+  JsonObject *frames = json_object_get_object_member (shared, "frameTable");
+  JsonArray *libraries = json_object_get_array_member (root, "libs");
+  JsonObject *library;
+  guint n_at = 0;
+
+  g_assert_cmpuint (json_array_get_length (libraries), ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      library = json_array_get_object_element (libraries, i);
+      if (!g_str_equal (json_object_get_string_member (library, "path"), LIBRARY))
+        continue;
+      g_assert_cmpstr (json_object_get_string_member (library, "name"), ==, "libone.so");
+      g_assert_cmpstr (json_object_get_string_member (library, "codeId"), ==, BUILD_ID);
+      g_assert_cmpstr (json_object_get_string_member (library, "breakpadId"), ==,
+                       "01EFCDAB45238967ABCDEF01234567890");
+      n_at++;
+    }
+  g_assert_cmpuint (n_at, ==, 1);
+  g_assert_cmpint (json_object_get_int_member (frames, "length"), ==, 2);
+  /* in the file: that begins 0x1000 before what is mapped */
+  g_assert_cmphex (number_at (frames, "address", 0) + number_at (frames, "address", 1), ==,
+                   0x1123 + 0x200);
+}
+
+/* Of several processes as of one; each sample stays. */
+static void
+groups_threads_for_firefox (void)
+{
+  static const struct
+  {
+    SondeBy by;
+    guint n_threads;
+    const char *first;
+  } rows[] = {
+    { SONDE_BY_THREAD, 3, "one" },
+    { SONDE_BY_PROCESS, 2, "one" },
+    { SONDE_BY_UNIT, 2, "web.service" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (JsonNode) node = export_places_for_firefox (rows[i].by);
+      JsonArray *threads = json_object_get_array_member (json_node_get_object (node), "threads");
+      gint64 n_samples = 0;
+
+      g_assert_cmpuint (json_array_get_length (threads), ==, rows[i].n_threads);
+      g_assert_cmpstr (
+          json_object_get_string_member (json_array_get_object_element (threads, 0), "name"), ==,
+          rows[i].first);
+      for (guint k = 0; k < rows[i].n_threads; k++)
+        n_samples += json_object_get_int_member (
+            json_object_get_object_member (json_array_get_object_element (threads, k), "samples"),
+            "length");
+      g_assert_cmpint (n_samples, ==, 4);
+    }
+}
+
+/* The commands of several processes have a number that no process has. */
+static void
+merges_commands_for_firefox (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonObject *thread;
+  gsize size_bytes;
+
+  for (int i = 0; i < 3; i++)
+    {
+      add_process (capture, 100 + i, "cc1");
+      add_sample (capture, 100 + i, SONDE_CONTEXT_USER, 0x1000);
+    }
+  text = export_process_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, -1, SONDE_BY_COMMAND,
+                            &size_bytes);
+  node = parse_json (text, size_bytes);
+  thread = json_array_get_object_element (
+      json_object_get_array_member (json_node_get_object (node), "threads"), 0);
+  g_assert_cmpstr (json_object_get_string_member (thread, "name"), ==, "cc1");
+  g_assert_cmpstr (json_object_get_string_member (thread, "pid"), ==, "-2");
   g_assert_cmpint (
-      json_array_get_int_element (json_object_get_array_member (allocations, "weight"), 0), ==,
-      100);
-  g_assert_cmpuint (json_array_get_length (counters), ==, 2);
+      json_object_get_int_member (json_object_get_object_member (thread, "samples"), "length"), ==,
+      3);
 }
 
 /* More threads than the viewers can show: the lightest are one, and no sample is missing. */
@@ -376,7 +526,7 @@ merges_what_viewers_have_no_room_for (void)
     threads = json_object_get_array_member (json_node_get_object (node), "threads");
     g_assert_cmpuint (json_array_get_length (threads), ==, 200);
     name = json_object_get_string_member (json_array_get_object_element (threads, 0), "name");
-    g_assert_cmpstr (name, ==, "[101 more threads]");
+    g_assert_cmpstr (name, ==, "[101 more groups]");
     for (guint i = 0; i < json_array_get_length (threads); i++)
       n_samples += json_object_get_int_member (
           json_object_get_object_member (json_array_get_object_element (threads, i), "samples"),
@@ -491,40 +641,6 @@ profiles_for_pprof (void)
   sonde__pprof__profile__free_unpacked (profile, NULL);
 }
 
-#define LIBRARY "/usr/lib/libone.so"
-
-/* Two threads of a process and another process, which has the same library elsewhere. */
-static CaptureBuilder *
-make_places (void)
-{
-  static const char tasks[]
-      = "thread 10 11 1000 first worker\ncgroup 10 /system.slice/web.service\n";
-  CaptureBuilder *self = capture_builder_new ();
-  SondeFrameOrigin origin = at (10, 1000);
-  SondeFrameOrigin other = at (20, 1000);
-
-  define_ledger (self);
-  add_process (self, 10, "one");
-  add_process (self, 20, "two");
-  ADD (sonde_writer_add_file_chunk (self->writer, &origin, "sonde/tasks", (const guint8 *) tasks,
-                                    sizeof tasks - 1, FALSE));
-  ADD (sonde_writer_add_map (self->writer, &origin, 0x7000000, 0x7010000, 0x1000, 5, LIBRARY,
-                             "abcd01"));
-  ADD (sonde_writer_add_map (self->writer, &origin, 0x400000, 0x410000, 0, 6, "/usr/bin/one",
-                             "ab12"));
-  ADD (sonde_writer_add_map (self->writer, &other, 0x9000000, 0x9010000, 0x1000, 5, LIBRARY,
-                             "abcd01"));
-  for (int i = 0; i < 3; i++)
-    {
-      const uint64_t addrs[] = { SONDE_CONTEXT_USER, 0x7000123, 0x400201 };
-      SondeFrameOrigin now = at (10, FIRST_NS + i * STEP_NS);
-
-      ADD (sonde_writer_add_sample (self->writer, &now, 10 + (i > 0), addrs, 3));
-    }
-  add_sample (self, 20, SONDE_CONTEXT_USER, 0x9000123);
-  return self;
-}
-
 static const char *
 label_of (const Sonde__Pprof__Profile *profile, const Sonde__Pprof__Sample *sample, const char *key)
 {
@@ -558,7 +674,7 @@ tells_pprof_of_places (void)
   g_assert_cmpuint (profile->n_mapping, ==, 2);
   g_assert_cmpstr (texts[profile->mapping[0]->filename], ==, "/usr/bin/one");
   g_assert_cmpstr (texts[profile->mapping[1]->filename], ==, LIBRARY);
-  g_assert_cmpstr (texts[profile->mapping[1]->build_id], ==, "abcd01");
+  g_assert_cmpstr (texts[profile->mapping[1]->build_id], ==, BUILD_ID);
   g_assert_cmphex (profile->mapping[1]->memory_start, ==, 0x7000000);
   g_assert_cmphex (profile->mapping[1]->memory_limit, ==, 0x7010000);
   g_assert_cmphex (profile->mapping[1]->file_offset, ==, 0x1000);
@@ -947,6 +1063,9 @@ main (int argc, char **argv)
   g_test_add_func ("/export/perf-script/prints-what-scripts-read",
                    prints_what_scripts_for_perf_read);
   g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
+  g_test_add_func ("/export/firefox/gets-addresses-and-files", tells_firefox_of_places);
+  g_test_add_func ("/export/firefox/has-the-lanes-of-groups", groups_threads_for_firefox);
+  g_test_add_func ("/export/firefox/has-one-lane-for-a-command", merges_commands_for_firefox);
   g_test_add_func ("/export/caps/lose-no-sample", merges_what_viewers_have_no_room_for);
   g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
