@@ -19,6 +19,7 @@ typedef struct
   gboolean has_unit;
   gboolean has_calls;   /* shows calls of functions, too, but for samples and allocations */
   gboolean is_heap;     /* shows allocations alone, and is compressed if its name ends so */
+  gboolean takes_sums;  /* of heap events, in the place of each */
   gboolean has_places;  /* shows addresses, lines and inlined functions, */
   gboolean has_threads; /* and threads apart unless --by says otherwise */
 } Format;
@@ -38,6 +39,8 @@ static const Format formats[] = {
   { .name = "chrome", .write = sonde_export_chrome },
   { .name = "perf-script", .write = sonde_export_perf_script },
   { .name = "dot", .write = sonde_export_dot, .has_unit = TRUE, .has_calls = TRUE },
+  { .name = "cpuprofile", .write = sonde_export_cpuprofile, .has_places = TRUE },
+  { .name = "heapprofile", .write = sonde_export_heapprofile, .is_heap = TRUE, .takes_sums = TRUE },
   { .name = "heaptrack", .write = sonde_export_heaptrack, .is_heap = TRUE },
 };
 
@@ -207,7 +210,7 @@ has_calls_alone (const SondeExportSource *source, const ExportCommand *options)
 static gboolean
 check_sums (const SondeExportSource *source, const ExportCommand *options, GError **error)
 {
-  if (!source->has_sums || options->unit != SONDE_UNIT_SAMPLES)
+  if (!source->has_sums || options->unit != SONDE_UNIT_SAMPLES || options->format->takes_sums)
     return TRUE;
   if (options->format->is_heap)
     {

@@ -77,7 +77,7 @@ typedef struct
 {
   SondeExportSource *source;
   const SondeExportFrames *frames;
-  gint64 sample_ns; /* of CPU time between two samples of a thread; 0: not known */
+  guint64 sample_ns; /* of CPU time between two samples of a thread; 0: not known */
   SondeExportOutput *output;
   SondeBudget *budget;
   GPtrArray *threads;    /* FirefoxThread; those of a process stand together, its first one first */
@@ -576,7 +576,7 @@ typedef struct
   GArray *frames;             /* guint32: numbers of frames */
   guint32 *frame_rows;        /* by number: row + 1 */
   GArray *functions;          /* guint32: a frame of each */
-  GHashTable *function_rows;  /* "NAME\nMODULE\nFILE" → row + 1 */
+  guint32 *function_rows;     /* by number of a whole function: row + 1 */
   GArray *frame_functions;    /* guint: by row of a frame */
   GArray *function_sources;   /* guint: by row of a function: row + 1 */
   GHashTable *source_rows;    /* file → row + 1 */
@@ -592,12 +592,12 @@ typedef struct
 } Tables;
 
 static void
-tables_init (Tables *self, guint32 n_frames)
+tables_init (Tables *self, const SondeExportFrames *frames)
 {
   self->frames = g_array_new (FALSE, FALSE, sizeof (guint32));
-  self->frame_rows = g_new0 (guint32, n_frames);
+  self->frame_rows = g_new0 (guint32, sonde_export_frames_n_frames (frames));
   self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
-  self->function_rows = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->function_rows = g_new0 (guint32, sonde_export_frames_n_wholes (frames));
   self->frame_functions = g_array_new (FALSE, FALSE, sizeof (guint));
   self->function_sources = g_array_new (FALSE, FALSE, sizeof (guint));
   self->source_rows = g_hash_table_new (sonde_text_hash, g_str_equal);
@@ -618,7 +618,7 @@ tables_clear (Tables *self)
   g_array_unref (self->frames);
   g_free (self->frame_rows);
   g_array_unref (self->functions);
-  g_hash_table_unref (self->function_rows);
+  g_free (self->function_rows);
   g_array_unref (self->frame_functions);
   g_array_unref (self->function_sources);
   g_hash_table_unref (self->source_rows);
@@ -686,24 +686,17 @@ library_row (const Document *self, Tables *tables, guint32 number)
   return row;
 }
 
-/* The function of @frame, of whatever line. */
 static guint
 function_row (const Document *self, Tables *tables, guint32 frame)
 {
   const SondeFunction *function = sonde_export_source_function (self->source, frame);
-  const SondeExportPlace *place = sonde_export_frames_place (
-      self->frames, sonde_export_frames_frame (self->frames, frame)->place);
-  guint library = library_row (self, tables, place->mapping);
-  gboolean is_new;
-  guint row = ensure_row (
-      tables->function_rows,
-      g_strdup_printf ("%s\n%s\n%s\n%u", function->name, function->module, function->file, library),
-      &is_new);
+  guint32 *row = &tables->function_rows[sonde_export_frames_frame (self->frames, frame)->whole];
   guint source;
 
-  if (!is_new)
-    return row - 1;
+  if (*row > 0)
+    return *row - 1;
   g_array_append_val (tables->functions, frame);
+  *row = tables->functions->len;
   source = GPOINTER_TO_UINT (g_hash_table_lookup (tables->source_rows, function->file));
   if (source == 0 && function->file[0] != '\0')
     {
@@ -713,7 +706,7 @@ function_row (const Document *self, Tables *tables, guint32 frame)
                            GUINT_TO_POINTER (source));
     }
   g_array_append_val (tables->function_sources, source);
-  return row - 1;
+  return *row - 1;
 }
 
 /* Row + 1 of the symbol that @number is in; 0: it is in none. */
@@ -1205,7 +1198,7 @@ static void
 write_moments (Document *self, const Lane *lane)
 {
   const FirefoxThread *thread = lane->thread;
-  g_autofree char *delta = g_strdup_printf ("%" G_GINT64_FORMAT, self->sample_ns);
+  g_autofree char *delta = g_strdup_printf ("%" G_GUINT64_FORMAT, self->sample_ns);
   guint n = thread->samples->len;
 
   begin_table (self, "samples");
@@ -1539,8 +1532,8 @@ sonde_export_firefox (SondeExportSource *source,
   g_autoptr (GPtrArray) all_strings = g_ptr_array_new ();
   g_autoptr (SondeExportFrames) of_functions
       = source->frames == NULL ? sonde_export_frames_new_of_functions (source->resolver) : NULL;
-  g_autofree char *event = sonde_export_source_describe (source, "event", "");
   Document document = { .source = source,
+                        .sample_ns = sonde_export_source_sample_ns (source),
                         .frames = source->frames != NULL ? source->frames : of_functions,
                         .output = output,
                         .budget = budget,
@@ -1556,11 +1549,9 @@ sonde_export_firefox (SondeExportSource *source,
   gboolean is_read = read_threads (&document, error);
 
   threads = document.threads;
-  tables_init (&tables, sonde_export_frames_n_frames (document.frames));
+  tables_init (&tables, document.frames);
   if (!is_read)
     return FALSE;
-  if (g_str_equal (event, "cpu-clock"))
-    document.sample_ns = sonde_export_source_interval_ns (source);
   for (guint i = 0; i < threads->len; i++)
     {
       const SondeCallTree *stacks = ((FirefoxThread *) g_ptr_array_index (threads, i))->stacks;

@@ -16,11 +16,14 @@ struct SondeExportFrames
   GHashTable *by_module; /* module of a function → mapping + 1 */
   GArray *places;        /* SondeExportPlace */
   GArray *frames;        /* SondeExportFrame */
-  guint32 *by_location;  /* place; NULL: there are no locations */
+  GHashTable *by_name;   /* "MAPPING NAME\nMODULE\nFILE" → whole + 1 */
+  GArray *wholes;        /* guint32: a frame of each */
+  const SondeSymbolResolver *resolver;
+  guint32 *by_location; /* place; NULL: there are no locations */
 };
 
 static SondeExportFrames *
-new_empty (void)
+new_empty (const SondeSymbolResolver *resolver)
 {
   SondeExportFrames *self = g_new0 (SondeExportFrames, 1);
 
@@ -30,6 +33,9 @@ new_empty (void)
   self->by_module = g_hash_table_new (sonde_text_hash, g_str_equal);
   self->places = g_array_new (FALSE, FALSE, sizeof (SondeExportPlace));
   self->frames = g_array_new (FALSE, FALSE, sizeof (SondeExportFrame));
+  self->by_name = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->wholes = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->resolver = resolver;
   g_ptr_array_add (self->addresses, sonde_id_map_new ());
   return self;
 }
@@ -45,6 +51,8 @@ sonde_export_frames_free (SondeExportFrames *self)
   g_hash_table_unref (self->by_module);
   g_array_unref (self->places);
   g_array_unref (self->frames);
+  g_hash_table_unref (self->by_name);
+  g_array_unref (self->wholes);
   g_free (self->by_location);
   g_free (self);
 }
@@ -91,6 +99,22 @@ ensure_module (SondeExportFrames *self, const char *module)
   return number;
 }
 
+/* @frame: the next one, for who is the first of it */
+static guint32
+ensure_whole (SondeExportFrames *self, guint32 mapping, guint32 function, guint32 frame)
+{
+  const SondeFunction *named = sonde_symbol_resolver_function (self->resolver, function);
+  g_autofree char *key
+      = g_strdup_printf ("%u %s\n%s\n%s", mapping, named->name, named->module, named->file);
+  guint32 number = GPOINTER_TO_UINT (g_hash_table_lookup (self->by_name, key));
+
+  if (number > 0)
+    return number - 1;
+  g_array_append_val (self->wholes, frame);
+  g_hash_table_insert (self->by_name, g_steal_pointer (&key), GUINT_TO_POINTER (self->wholes->len));
+  return self->wholes->len - 1;
+}
+
 static guint32
 add_place (SondeExportFrames *self, SondeExportPlace place, const guint32 *functions)
 {
@@ -99,7 +123,9 @@ add_place (SondeExportFrames *self, SondeExportPlace place, const guint32 *funct
   place.first = self->frames->len;
   for (guint32 i = 0; i < place.n_frames; i++)
     {
-      SondeExportFrame frame = { number, functions[i] };
+      SondeExportFrame frame
+          = { number, functions[i],
+              ensure_whole (self, place.mapping, functions[i], self->frames->len) };
 
       g_array_append_val (self->frames, frame);
     }
@@ -208,7 +234,7 @@ add_truncated (SondeExportFrames *self)
 SondeExportFrames *
 sonde_export_frames_new (const SondeCaptureModel *model, SondeSymbolResolver *resolver)
 {
-  SondeExportFrames *self = new_empty ();
+  SondeExportFrames *self = new_empty (resolver);
   guint32 n = sonde_capture_model_n_locations (model);
 
   add_truncated (self);
@@ -222,7 +248,7 @@ sonde_export_frames_new (const SondeCaptureModel *model, SondeSymbolResolver *re
 SondeExportFrames *
 sonde_export_frames_new_of_functions (const SondeSymbolResolver *resolver)
 {
-  SondeExportFrames *self = new_empty ();
+  SondeExportFrames *self = new_empty (resolver);
 
   add_truncated (self);
   for (guint32 i = 1; i < sonde_symbol_resolver_n_functions (resolver); i++)
@@ -270,6 +296,18 @@ const SondeExportFrame *
 sonde_export_frames_frame (const SondeExportFrames *self, guint32 i)
 {
   return &g_array_index (self->frames, SondeExportFrame, i);
+}
+
+guint32
+sonde_export_frames_n_wholes (const SondeExportFrames *self)
+{
+  return self->wholes->len;
+}
+
+guint32
+sonde_export_frames_whole (const SondeExportFrames *self, guint32 i)
+{
+  return g_array_index (self->wholes, guint32, i);
 }
 
 const SondeExportPlace *

@@ -43,6 +43,7 @@ typedef struct
 {
   guint32 place;    /* number of its place */
   guint32 function; /* number of the resolver's */
+  guint32 whole;    /* number of its function, whatever the line */
 } SondeExportFrame;
 
 /* Of all locations of @model, which @resolver has named. Frame 0 is SONDE_TRUNCATED. */
@@ -59,6 +60,10 @@ guint32 sonde_export_frames_n_places (const SondeExportFrames *self);
 const SondeExportPlace *sonde_export_frames_place (const SondeExportFrames *self, guint32 i);
 guint32 sonde_export_frames_n_frames (const SondeExportFrames *self);
 const SondeExportFrame *sonde_export_frames_frame (const SondeExportFrames *self, guint32 i);
+
+/* Functions as a whole: all lines of them are one. Returns a frame of it. */
+guint32 sonde_export_frames_n_wholes (const SondeExportFrames *self);
+guint32 sonde_export_frames_whole (const SondeExportFrames *self, guint32 i);
 
 /* The place of @location, of those that there were. */
 const SondeExportPlace *sonde_export_frames_find (const SondeExportFrames *self, guint32 location);

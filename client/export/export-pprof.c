@@ -325,34 +325,33 @@ write_mapping (PprofWriter *self, guint32 number)
   write_piece (self, &piece);
 }
 
-/* Of several lines one is as good as another. Its id. */
+/* Once for all of its lines. */
 static guint64
-write_function (PprofWriter *self, GHashTable *known, const SondeFunction *named)
+write_function (PprofWriter *self, guint8 *is_told, guint32 frame)
 {
-  g_autofree char *key = g_strjoin ("\n", named->name, named->module, named->file, NULL);
+  guint32 whole = sonde_export_frames_frame (self->frames, frame)->whole;
+  const SondeFunction *named = sonde_export_source_function (self->source, frame);
   Sonde__Pprof__Function function = SONDE__PPROF__FUNCTION__INIT;
   Sonde__Pprof__Function *functions[] = { &function };
   Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
-  guint id = GPOINTER_TO_UINT (g_hash_table_lookup (known, key));
 
-  if (id > 0)
-    return id;
-  id = g_hash_table_size (known) + 1;
-  g_hash_table_insert (known, g_steal_pointer (&key), GUINT_TO_POINTER (id));
-  function.id = id;
+  function.id = (guint64) whole + 1;
+  if (is_told[whole])
+    return function.id;
+  is_told[whole] = TRUE;
   function.name = function.system_name = number_text (self, named->name);
   function.filename = number_text (self, named->file);
   function.start_line = named->begin;
   piece.n_function = 1;
   piece.function = functions;
   write_piece (self, &piece);
-  return id;
+  return function.id;
 }
 
 /* @n_frames from @first on, of @place. */
 static void
 write_location (PprofWriter *self,
-                GHashTable *known,
+                guint8 *is_told,
                 guint64 id,
                 const SondeExportPlace *place,
                 guint32 first,
@@ -369,7 +368,7 @@ write_location (PprofWriter *self,
       const SondeFunction *function = sonde_export_source_function (self->source, first + i);
 
       sonde__pprof__line__init (&lines[i]);
-      lines[i].function_id = write_function (self, known, function);
+      lines[i].function_id = write_function (self, is_told, first + i);
       lines[i].line = function->line;
       ordered[n_frames - 1 - i] = &lines[i];
     }
@@ -386,7 +385,7 @@ write_location (PprofWriter *self,
 static void
 write_locations (PprofWriter *self)
 {
-  g_autoptr (GHashTable) known = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  g_autofree guint8 *is_told = g_new0 (guint8, sonde_export_frames_n_wholes (self->frames));
   guint32 n_places = sonde_export_frames_n_places (self->frames);
 
   if (self->main != SONDE_EXPORT_NO_MAPPING)
@@ -399,11 +398,11 @@ write_locations (PprofWriter *self)
       const SondeExportPlace *place = sonde_export_frames_place (self->frames, i);
 
       if (self->is_place_told[i])
-        write_location (self, known, (guint64) i + 1, place, place->first, place->n_frames);
+        write_location (self, is_told, (guint64) i + 1, place, place->first, place->n_frames);
     }
   for (guint32 i = 0; i < sonde_export_frames_n_frames (self->frames); i++)
     if (self->is_frame_told[i])
-      write_location (self, known, (guint64) n_places + i + 1,
+      write_location (self, is_told, (guint64) n_places + i + 1,
                       sonde_export_frames_place (
                           self->frames, sonde_export_frames_frame (self->frames, i)->place),
                       i, 1);
@@ -462,8 +461,7 @@ sonde_export_pprof (SondeExportSource *source,
                           .columns = { -1, -1, -1, -1, -1, -1 },
                           .location_ids = location_ids };
 
-  if (g_str_equal (event, "cpu-clock"))
-    profile.sample_ns = (guint64) sonde_export_source_interval_ns (source);
+  profile.sample_ns = sonde_export_source_sample_ns (source);
   number_text (&profile, "");
   if (sonde_export_source_count (profile.source, SONDE_UNIT_SAMPLES) > 0)
     {

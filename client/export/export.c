@@ -214,6 +214,14 @@ sonde_export_source_interval_ns (const SondeExportSource *self)
 }
 
 guint64
+sonde_export_source_sample_ns (const SondeExportSource *self)
+{
+  g_autofree char *event = sonde_export_source_describe (self, "event", "");
+
+  return g_str_equal (event, "cpu-clock") ? (guint64) sonde_export_source_interval_ns (self) : 0;
+}
+
+guint64
 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit)
 {
   switch (unit)

@@ -123,6 +123,8 @@ char *
 sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback);
 /* Between samples of a thread that runs; a guess if their event does not count time. */
 gint64 sonde_export_source_interval_ns (const SondeExportSource *self);
+/* CPU time that a sample stands for; 0: not known, its event counts something else. */
+guint64 sonde_export_source_sample_ns (const SondeExportSource *self);
 /* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS, or calls, with UNIT_SELF if some of them
  * were timed. */
 guint64 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit);
@@ -199,4 +201,6 @@ SondeExportFunc sonde_export_perfetto;
 SondeExportFunc sonde_export_pprof;
 SondeExportFunc sonde_export_perf_script;
 SondeExportFunc sonde_export_chrome;
-SondeExportFunc sonde_export_heaptrack; /* of a source with a heap */
+SondeExportFunc sonde_export_cpuprofile;
+SondeExportFunc sonde_export_heaptrack;   /* of a source with a heap, as is */
+SondeExportFunc sonde_export_heapprofile; /* what lived at its peak */

@@ -14,6 +14,7 @@ static const struct
   SondeExportFunc *write;
   gboolean is_json;
   gboolean has_places;
+  gboolean is_heap;
 } formats[] = {
   { .write = sonde_export_folded },
   { .write = sonde_export_speedscope, .is_json = TRUE },
@@ -23,9 +24,11 @@ static const struct
   { .write = sonde_export_pprof },
   { .write = sonde_export_firefox, .is_json = TRUE },
   { .write = sonde_export_perfetto },
-  { .write = sonde_export_heaptrack },
+  { .write = sonde_export_heaptrack, .is_heap = TRUE },
   { .write = sonde_export_pprof, .has_places = TRUE },
   { .write = sonde_export_firefox, .is_json = TRUE, .has_places = TRUE },
+  { .write = sonde_export_cpuprofile, .is_json = TRUE, .has_places = TRUE },
+  { .write = sonde_export_heapprofile, .is_json = TRUE, .is_heap = TRUE },
 };
 
 static void
@@ -112,8 +115,7 @@ static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
   g_autoptr (SondeExportSource) source
-      = formats[which].write == sonde_export_heaptrack
-            ? sonde_export_source_new_heap (path, NULL, NULL, NULL)
+      = formats[which].is_heap      ? sonde_export_source_new_heap (path, NULL, NULL, NULL)
         : formats[which].has_places ? sonde_export_source_new_frames (path, NULL, NULL, NULL)
                                     : sonde_export_source_new (path, NULL, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;

@@ -28,7 +28,7 @@ function checkSpeedscope(bytes) {
     }
     totals[profile.unit] = profile.weights.reduce((sum, weight) => sum + weight, totals[profile.unit] ?? 0);
   }
-  return { total: totals.none, names: document.shared.frames.map((frame) => frame.name) };
+  return { total: totals.none ?? totals.nanoseconds / 1e6, names: document.shared.frames.map((frame) => frame.name) };
 }
 
 function checkPprof(bytes) {
@@ -166,5 +166,61 @@ async function checkChrome(bytes) {
   return { slices: entries.length, names: [...new Set(entries.map((entry) => entry.name))] };
 }
 
-const checks = { chrome: checkChrome, firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof };
+// As Chrome's developer tools open a profile of time; the types of V8's inspector say what a node has.
+async function checkCpuprofile(bytes) {
+  const { CPUProfileDataModel } = await import(path.join(process.cwd(), 'node_modules/@paulirish/trace_engine/models/cpu_profile/cpu_profile.js'));
+  const profile = JSON.parse(bytes);
+  const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
+  const children = profile.nodes.flatMap((node) => node.children);
+  if (nodes.size !== profile.nodes.length || children.length !== nodes.size - 1 || new Set(children).size !== children.length
+      || !children.every((id) => nodes.has(id)) || !profile.samples.every((id) => nodes.has(id))) {
+    throw new Error('nodes are no tree, or samples have no node');
+  }
+  if (profile.samples.length !== profile.timeDeltas.length || !profile.timeDeltas.every((delta) => delta >= 0)) {
+    throw new Error('a sample goes back in time');
+  }
+  for (const { id, hitCount, positionTicks } of nodes.values()) {
+    if (positionTicks.reduce((sum, { ticks }) => sum + ticks, 0) > hitCount) {
+      throw new Error(`node ${id} has more samples at lines than at all`);
+    }
+  }
+  const model = new CPUProfileDataModel.CPUProfileDataModel(profile);
+  let calls = 0;
+  model.forEachFrame(() => { calls++; }, () => {});
+  return {
+    total: model.totalHitCount, calls, ms: model.profileEndTime - model.profileStartTime,
+    idle: profile.samples.filter((id) => id === model.idleNode.id).length,
+    lines: profile.nodes.reduce((sum, { positionTicks }) => sum + positionTicks.length, 0),
+    files: [...new Set(profile.nodes.map(({ callFrame }) => callFrame.url))],
+    names: [...new Set(profile.nodes.map(({ callFrame }) => callFrame.functionName))],
+  };
+}
+
+// Its types are HeapProfiler.SamplingHeapProfile's; Visual Studio Code and the developer tools walk head alone.
+function checkHeapprofile(bytes) {
+  const profile = JSON.parse(bytes);
+  const sizes = new Map();
+  const names = new Set();
+  const left = [profile.head];
+  while (left.length > 0) {
+    const node = left.pop();
+    if (sizes.has(node.id) || !Number.isInteger(node.selfSize) || !Number.isInteger(node.callFrame.lineNumber)) {
+      throw new Error(`node ${node.id}`);
+    }
+    sizes.set(node.id, node.selfSize);
+    names.add(node.callFrame.functionName);
+    left.push(...node.children);
+  }
+  profile.samples.forEach(({ size, nodeId, ordinal }, index) => {
+    if (sizes.get(nodeId) !== size || ordinal !== index + 1) {
+      throw new Error(`sample ${index}`);
+    }
+  });
+  return { total: [...sizes.values()].reduce((sum, size) => sum + size, 0), nodes: sizes.size, names: [...names] };
+}
+
+const checks = {
+  cpuprofile: checkCpuprofile, heapprofile: checkHeapprofile,
+  chrome: checkChrome, firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof,
+};
 console.log(JSON.stringify(await checks[format](fs.readFileSync(file))));

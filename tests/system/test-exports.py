@@ -196,7 +196,7 @@ def check_heaptrack_of_two(system):
 
 
 def main():
-    system = System(19)
+    system = System(21)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--interpreters=no', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -212,15 +212,15 @@ def main():
         check(NAME in found['names'], 'names are missing')
 
     def check_speedscope():
-        for form, found in exports.open_in_speedscope('speedscope', 'folded', 'pprof', 'perf-script').items():
+        for form, found in exports.open_in_speedscope('speedscope', 'folded', 'pprof', 'cpuprofile', 'perf-script').items():
             check(NAME in found['names'] and any(NAME in row for row in found['shown']), f'{form}: names are missing')
             weights = {}
             for profile in found['profiles']:
                 weights[profile['unit']] = weights.get(profile['unit'], 0) + profile['total']
             system.note(f'speedscope reads {form} as {weights}')
-            if form == 'pprof':
+            if form in ('pprof', 'speedscope'):
                 check(weights == {'nanoseconds': total * PERIOD_NS}, f'{form}: {weights}')
-            elif form != 'perf-script':  # of which it makes spans of time
+            elif form == 'folded':  # of the others it makes spans of time
                 check(weights == {'none': total}, f'{form}: {weights}')
 
     def check_firefox_profiler():
@@ -272,6 +272,19 @@ def main():
         track = [counter for counter in counters if counter['label'] == 'Memory']
         check(len(track) == 1 and track[0]['unit'] == 'bytes' and track[0]['graph'][-1] > 0, counters)
 
+    def check_cpuprofile():
+        check_total('cpuprofile')
+        found = exports.check_with_node('cpuprofile', 'inlined')
+        check(any(name.endswith('/tests/system/inlined.cc') for name in found['files']) and found['lines'] > 10, found['files'])
+        check(found['calls'] > 50 and found['ms'] >= found['total'], found)
+        system.note(f"cpuprofile: {found['total']} samples in {found['ms']:.0f} ms, {found['idle']} times idle, {found['lines']} lines")
+
+    def check_heapprofile():
+        system.record('peak.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', system.program('tests/system/same-blocks'))
+        peak = json.loads(system.sondectl('heap', '--json', system.path('peak.syscap')))['peak']['bytes']
+        found = exports.check_with_node('heapprofile', 'peak')
+        check(found['total'] == peak > 0 and 'resize' in found['names'], f"{found['total']} of {peak} bytes: {found['names']}")
+
     def check_chrome():
         found = exports.check_with_node('chrome')
         with open(export('chrome'), encoding='utf-8') as file:
@@ -279,7 +292,7 @@ def main():
         check(found['slices'] == n_begun > 50 and NAME in found['names'], f"{found['slices']} slices of {n_begun}")
 
     exports.judge('speedscope\'s schema accepts the file, with all samples', lambda: check_total('speedscope'))
-    exports.judge('speedscope opens four formats and shows all samples',
+    exports.judge('speedscope opens five formats and shows all samples',
                   check_speedscope, None if os.path.exists(CHROMIUM) else 'chromium is not there')
     exports.judge('npm\'s pprof-format reads all samples', lambda: check_total('pprof'))
 
@@ -300,6 +313,8 @@ def main():
     exports.judge('the Firefox Profiler has CPU times, libraries, lines and inlined functions', check_firefox_places)
     exports.judge('the Firefox Profiler knows what is left of a heap, and draws it', check_firefox_heap)
     exports.judge('Chrome\'s developer tools nest all slices', check_chrome)
+    exports.judge('Chrome\'s developer tools read a cpuprofile, with lines', check_cpuprofile)
+    exports.judge('a heapprofile has what lived at the peak', check_heapprofile)
 
     pprof = exports.find('usr/lib/go-*/pkg/tool/*/pprof')
 

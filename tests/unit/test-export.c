@@ -757,6 +757,155 @@ bounds_what_pprof_gets (void)
 }
 
 static void
+add_settings (CaptureBuilder *self, const char *settings)
+{
+  SondeFrameOrigin origin = at (-1, 1000);
+
+  ADD (sonde_writer_add_metadata (self->writer, &origin, SONDE_CAPTURE_SETTINGS, settings,
+                                  strlen (settings)));
+}
+
+/* Of cpu-clock samples are times. */
+static void
+measures_time_for_speedscope (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonArray *profiles;
+  JsonObject *first;
+  gsize size_bytes;
+
+  add_settings (capture, "[sonde]\nevent=cpu-clock\nfrequency=500\n");
+  text = export_as (capture, sonde_export_speedscope, SONDE_UNIT_SAMPLES, &size_bytes);
+  node = parse_json (text, size_bytes);
+  profiles = json_object_get_array_member (json_node_get_object (node), "profiles");
+  first = json_array_get_object_element (profiles, 0);
+  g_assert_cmpstr (json_object_get_string_member (first, "unit"), ==, "nanoseconds");
+  g_assert_cmpint (sum_weights (first), ==, 3 * 2000000);
+}
+
+static gint64
+sum_of (JsonObject *object, const char *member)
+{
+  JsonArray *array = json_object_get_array_member (object, member);
+  gint64 sum = 0;
+
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    sum += json_array_get_int_element (array, i);
+  return sum;
+}
+
+static void
+keeps_the_times_of_one_thread (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_stacks ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonObject *root;
+  JsonArray *nodes, *samples;
+  gint64 n_hits = 0;
+  gsize size_bytes;
+
+  add_stack (capture, 1, 10 * STEP_NS, 1, 2);
+  add_stack (capture, 1, 11 * STEP_NS, 1, 2);
+  add_stack (capture, 1, 50 * STEP_NS, 1, 3);
+  text = export_process_as (capture, sonde_export_cpuprofile, SONDE_UNIT_SAMPLES, -1,
+                            SONDE_BY_COMMAND, &size_bytes);
+  node = parse_json (text, size_bytes);
+  root = json_node_get_object (node);
+  nodes = json_object_get_array_member (root, "nodes");
+  samples = json_object_get_array_member (root, "samples");
+  /* the root, main, f, g, and the two that stand for none */
+  g_assert_cmpuint (json_array_get_length (nodes), ==, 6);
+  for (guint i = 0; i < 6; i++)
+    n_hits += json_object_get_int_member (json_array_get_object_element (nodes, i), "hitCount");
+  g_assert_cmpint (n_hits, ==, 3);
+  g_assert_cmpuint (json_array_get_length (samples), ==, 4); /* it was away once */
+  g_assert_cmpint (sum_of (root, "timeDeltas"), ==, 40000);
+  g_assert_cmpint (json_object_get_int_member (root, "startTime"), ==, 10000);
+  g_assert_cmpint (json_object_get_int_member (root, "endTime"), ==, 51000);
+}
+
+static void
+lets_several_threads_follow (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  gsize size_bytes;
+  g_autofree char *text = export_process_as (capture, sonde_export_cpuprofile, SONDE_UNIT_SAMPLES,
+                                             -1, SONDE_BY_COMMAND, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonObject *root = json_node_get_object (node);
+  JsonArray *nodes = json_object_get_array_member (root, "nodes");
+  guint n_named = 0;
+
+  for (guint i = 0; i < json_array_get_length (nodes); i++)
+    {
+      const char *name = json_object_get_string_member (
+          json_object_get_object_member (json_array_get_object_element (nodes, i), "callFrame"),
+          "functionName");
+
+      n_named += g_str_equal (name, "one") || g_str_equal (name, "two");
+    }
+  g_assert_cmpuint (n_named, ==, 2);
+  g_assert_cmpuint (json_array_get_length (json_object_get_array_member (root, "samples")), ==, 4);
+  g_assert_cmpint (sum_of (root, "timeDeltas"), ==, 3000);
+}
+
+static void
+survives_any_time_in_a_cpuprofile (void)
+{
+  static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
+  g_autoptr (CaptureBuilder) capture = make_stacks ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonArray *deltas;
+  gsize size_bytes;
+
+  for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+    add_stack (capture, 1, times[i], 1, 2 + i % 2);
+  text = export_process_as (capture, sonde_export_cpuprofile, SONDE_UNIT_SAMPLES, -1,
+                            SONDE_BY_COMMAND, &size_bytes);
+  node = parse_json (text, size_bytes);
+  deltas = json_object_get_array_member (json_node_get_object (node), "timeDeltas");
+  for (guint i = 0; i < json_array_get_length (deltas); i++)
+    g_assert_cmpint (json_array_get_int_element (deltas, i), >=, 0);
+}
+
+/* Frees one of two blocks, so that the peak is both. */
+static void
+shows_the_peak_in_a_heapprofile (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autofree char *path = write_file (capture, -1);
+  g_autofree char *out_path = g_strconcat (path, ".out", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeExportSource) source = sonde_export_source_new_heap (path, NULL, NULL, &error);
+  g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonObject *head, *main_function, *leaf;
+  gsize size_bytes;
+
+  g_assert_no_error (error);
+  g_assert_true (sonde_export_heapprofile (source, SONDE_UNIT_BYTES, output, &error));
+  g_assert_true (sonde_export_output_close (output, &error));
+  g_assert_true (g_file_get_contents (out_path, &text, &size_bytes, &error));
+  node = parse_json (text, size_bytes);
+  head = json_object_get_object_member (json_node_get_object (node), "head");
+  main_function
+      = json_array_get_object_element (json_object_get_array_member (head, "children"), 0);
+  leaf
+      = json_array_get_object_element (json_object_get_array_member (main_function, "children"), 0);
+  g_assert_cmpstr (json_object_get_string_member (
+                       json_object_get_object_member (main_function, "callFrame"), "functionName"),
+                   ==, "main");
+  g_assert_cmpint (json_object_get_int_member (leaf, "selfSize"), ==, 128);
+  g_unlink (out_path);
+  g_unlink (path);
+}
+
+static void
 refuses_what_cannot_be_read_twice (void)
 {
   g_autoptr (GError) error = NULL;
@@ -1060,6 +1209,12 @@ main (int argc, char **argv)
   g_test_add_func ("/export/folded/folds-stacks", folds_stacks);
   g_test_add_func ("/export/dot/draws-calls", draws_calls);
   g_test_add_func ("/export/speedscope/is-filled", fills_speedscope);
+  g_test_add_func ("/export/speedscope/is-told-of-times", measures_time_for_speedscope);
+  g_test_add_func ("/export/cpuprofile/has-the-times-of-one-thread", keeps_the_times_of_one_thread);
+  g_test_add_func ("/export/cpuprofile/has-one-thread-behind-the-other",
+                   lets_several_threads_follow);
+  g_test_add_func ("/export/cpuprofile/survives-any-time", survives_any_time_in_a_cpuprofile);
+  g_test_add_func ("/export/heapprofile/is-of-the-peak", shows_the_peak_in_a_heapprofile);
   g_test_add_func ("/export/perf-script/prints-what-scripts-read",
                    prints_what_scripts_for_perf_read);
   g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
