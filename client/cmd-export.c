@@ -17,23 +17,30 @@ typedef struct
   gboolean is_compressed;
   gboolean is_binary;
   gboolean has_unit;
-  gboolean has_calls; /* shows calls of functions, too, but for samples and allocations */
-  gboolean is_heap;   /* shows allocations alone, and is compressed if its name ends so */
+  gboolean has_calls;   /* shows calls of functions, too, but for samples and allocations */
+  gboolean is_heap;     /* shows allocations alone, and is compressed if its name ends so */
+  gboolean takes_sums;  /* of heap events, in the place of each */
+  gboolean has_places;  /* shows addresses, lines and inlined functions, */
+  gboolean has_threads; /* and threads apart unless --by says otherwise */
 } Format;
 
 static const Format formats[] = {
   { .name = "folded", .write = sonde_export_folded, .has_unit = TRUE, .has_calls = TRUE },
   { .name = "speedscope", .write = sonde_export_speedscope, .has_calls = TRUE },
-  { .name = "firefox", .write = sonde_export_firefox },
+  { .name = "firefox", .write = sonde_export_firefox, .has_places = TRUE, .has_threads = TRUE },
   { .name = "pprof",
     .write = sonde_export_pprof,
     .is_compressed = TRUE,
     .is_binary = TRUE,
-    .has_calls = TRUE },
+    .has_calls = TRUE,
+    .has_places = TRUE,
+    .has_threads = TRUE },
   { .name = "perfetto", .write = sonde_export_perfetto, .is_binary = TRUE },
   { .name = "chrome", .write = sonde_export_chrome },
   { .name = "perf-script", .write = sonde_export_perf_script },
   { .name = "dot", .write = sonde_export_dot, .has_unit = TRUE, .has_calls = TRUE },
+  { .name = "cpuprofile", .write = sonde_export_cpuprofile, .has_places = TRUE },
+  { .name = "heapprofile", .write = sonde_export_heapprofile, .is_heap = TRUE, .takes_sums = TRUE },
   { .name = "heaptrack", .write = sonde_export_heaptrack, .is_heap = TRUE },
 };
 
@@ -94,7 +101,7 @@ parse (ExportCommand *options, int *argc, char ***argv)
           { "unit", 0, 0, G_OPTION_ARG_STRING, &options->unit_name,
             "Of folded and dot: samples, bytes or blocks, calls or self (samples)", "UNIT" },
           { "by", 0, 0, G_OPTION_ARG_STRING, &options->by,
-            "command (the default), unit, container, process, thread or none", "GROUP" },
+            "command (mostly the default), unit, container, process, thread or none", "GROUP" },
           SONDE_SAMPLE_FILTER_PROCESSES (&options->report.filter, "in-unit"),
           SONDE_SAMPLE_FILTER_THREADS (&options->report.filter),
           SONDE_SAMPLE_FILTER_TIME (&options->report.filter, "samples"),
@@ -124,6 +131,8 @@ parse (ExportCommand *options, int *argc, char ***argv)
   if (format < 0)
     return FALSE;
   options->format = &formats[format];
+  if (options->format->has_threads)
+    by = SONDE_BY_THREAD;
   if (options->by != NULL)
     by = sonde_choice_find_or_complain ("--by", options->by, sonde_by_words);
   if (by < 0 || !sonde_sample_filter_check (&options->report.filter)
@@ -201,7 +210,7 @@ has_calls_alone (const SondeExportSource *source, const ExportCommand *options)
 static gboolean
 check_sums (const SondeExportSource *source, const ExportCommand *options, GError **error)
 {
-  if (!source->has_sums || options->unit != SONDE_UNIT_SAMPLES)
+  if (!source->has_sums || options->unit != SONDE_UNIT_SAMPLES || options->format->takes_sums)
     return TRUE;
   if (options->format->is_heap)
     {
@@ -230,6 +239,20 @@ static gboolean export(SondeExportSource *source, const ExportCommand *options, 
          && sonde_export_output_close (output, error);
 }
 
+/* Frames of a recursion that is folded are told apart by their functions alone. */
+static SondeExportSource *
+open_source (const char *path,
+             const ExportCommand *options,
+             SondeProgress *progress,
+             GError **error)
+{
+  if (options->format->is_heap)
+    return sonde_export_source_new_heap (path, &options->report, progress, error);
+  if (options->format->has_places && options->report.folding.recursion == SONDE_RECURSION_NONE)
+    return sonde_export_source_new_frames (path, &options->report, progress, error);
+  return sonde_export_source_new (path, &options->report, progress, error);
+}
+
 int
 sonde_cmd_export (int argc, char **argv)
 {
@@ -248,9 +271,7 @@ sonde_cmd_export (int argc, char **argv)
   /* one terminal is not for both */
   if (options.output != NULL || !isatty (STDOUT_FILENO))
     progress = sonde_progress_new ();
-  source = options.format->is_heap
-               ? sonde_export_source_new_heap (argv[1], &options.report, progress, &error)
-               : sonde_export_source_new (argv[1], &options.report, progress, &error);
+  source = open_source (argv[1], &options, progress, &error);
   if (source != NULL && source->has_sums && options.unit != SONDE_UNIT_SAMPLES
       && source->heap == NULL)
     {

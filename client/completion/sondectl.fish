@@ -70,6 +70,6 @@ complete -c sondectl -x -n '__sondectl_value heap -- --unit' -a 'bytes count'
 complete -c sondectl -r -n '__sondectl_value heap -- --suppressions' -a none
 complete -c sondectl -x -n '__sondectl_value calls -- -s --sort' -a 'self total calls mean p99 max'
 complete -c sondectl -x -n '__sondectl_value flamegraph view -- --unit' -a 'samples calls self'
-complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot heaptrack'
+complete -c sondectl -x -n '__sondectl_value export -- -f --format' -a 'folded speedscope firefox pprof perfetto chrome perf-script dot cpuprofile heapprofile heaptrack'
 complete -c sondectl -x -n '__sondectl_value record top start report heap calls attach -- -p --pid' -a '(__fish_complete_pids)'
 complete -c sondectl -n '__sondectl_is record top arm' -a '(__fish_complete_subcommand --fcs-skip=2)'

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The Firefox Profiler's "processed profile", version 48, which later ones upgrade.
- * Source: github.com/firefox-devtools/profiler, src/types/profile.js and
+/* The Firefox Profiler's "processed profile", version 61, which later ones upgrade.
+ * Source: github.com/firefox-devtools/profiler, src/types/profile.ts and
  * docs-developer/CHANGELOG-formats.md */
 #include "client/export/export.h"
 
@@ -17,14 +17,24 @@
 #define CATEGORY_KERNEL 2
 #define NS_PER_MS       1e6
 #define MAX_THREADS     200
+#define HEAP            G_MAXUINT /* in the place of a counter's number: bytes that live */
 
-/* Of a sample, or of an allocation. */
+/* Of a sample. */
 typedef struct
 {
   gint64 time_ns;
-  gint64 size_bytes; /* allocated; 0 of a sample */
-  guint32 stack;     /* node of the thread's stacks; 0: none */
+  guint32 stack; /* node of the thread's stacks; 0: none */
 } FirefoxMoment;
+
+/* Of a block that was allocated or freed. */
+typedef struct
+{
+  gint64 time_ns;
+  gint64 size_bytes; /* below 0: freed; 0: the same, of nobody knows how much yet */
+  guint64 address;   /* at last a number of the block: JSON's readers have no such large ones */
+  guint32 stack;     /* as above */
+  gint32 tid;        /* that did it */
+} FirefoxBlock;
 
 typedef struct
 {
@@ -42,9 +52,9 @@ typedef struct
   guint process;    /* number of its process when it was seen last, G_MAXUINT if there is none */
   const char *comm; /* of that process; may be invalid UTF-8, as */
   const char *name; /* its own */
-  SondeCallTree *stacks; /* ids are numbers of functions */
+  SondeCallTree *stacks; /* ids are numbers of frames */
   GArray *samples;       /* FirefoxMoment, by time */
-  GArray *allocations;   /* FirefoxMoment, by time */
+  GArray *blocks;        /* FirefoxBlock, by time */
   GArray *marks;         /* FirefoxMark; of the process, in its first thread */
 } FirefoxThread;
 
@@ -61,11 +71,13 @@ typedef struct
   GArray *values; /* FirefoxValue, by time */
 } FirefoxSeries;
 
-/* The format wants all of a thread in one place: 24 bytes for each sample are held. Threads that
- * have no room are one, whose pid and tid are -1. */
+/* The format wants all of a thread in one place: 16 bytes for each sample are held, and 40 or more
+ * for each block. Threads that have no room are one, whose pid and tid are -1. */
 typedef struct
 {
   SondeExportSource *source;
+  const SondeExportFrames *frames;
+  guint64 sample_ns; /* of CPU time between two samples of a thread; 0: not known */
   SondeExportOutput *output;
   SondeBudget *budget;
   GPtrArray *threads;    /* FirefoxThread; those of a process stand together, its first one first */
@@ -73,8 +85,8 @@ typedef struct
   SondeTextPool *texts;  /* of marks */
   SondeIdMap *by_thread; /* pid << 32 | tid → index; while they are read */
   SondeIdMap *by_counter; /* pid << 32 | counter → index; as well */
-  GHashTable *libraries;  /* module → index + 1 */
-  GPtrArray *modules;     /* in order; the functions' own */
+  GHashTable *strings;    /* text → index + 1 */
+  GPtrArray *all_strings; /* in order; texts are of others */
 } Document;
 
 /* --- what is told of threads --- */
@@ -86,7 +98,7 @@ thread_free (gpointer data)
 
   sonde_call_tree_free (self->stacks);
   g_array_unref (self->samples);
-  g_array_unref (self->allocations);
+  g_array_unref (self->blocks);
   g_array_unref (self->marks);
   g_free (self);
 }
@@ -122,7 +134,7 @@ ensure_thread (Document *self, gint32 pid, gint32 tid)
   thread->process = G_MAXUINT;
   thread->stacks = sonde_call_tree_new (self->budget);
   thread->samples = g_array_new (FALSE, FALSE, sizeof (FirefoxMoment));
-  thread->allocations = g_array_new (FALSE, FALSE, sizeof (FirefoxMoment));
+  thread->blocks = g_array_new (FALSE, FALSE, sizeof (FirefoxBlock));
   thread->marks = g_array_new (FALSE, FALSE, sizeof (FirefoxMark));
   sonde_id_map_set (self->by_thread, key_of (pid, (guint32) tid), self->threads->len);
   g_ptr_array_add (self->threads, thread);
@@ -130,27 +142,31 @@ ensure_thread (Document *self, gint32 pid, gint32 tid)
 }
 
 static void
-add_moment (Document *self, const SondeExportStack *stack, gboolean is_sample)
-{
-  FirefoxThread *thread = ensure_thread (self, stack->pid, stack->tid);
-  FirefoxMoment moment = { stack->time_ns, stack->size_bytes, 0 };
-
-  thread->process = stack->process;
-  moment.stack = sonde_call_tree_add (thread->stacks, stack->functions, stack->n_frames, 1);
-  if (sonde_budget_take (self->budget, SONDE_LIMIT_SAMPLES, 1))
-    g_array_append_val (is_sample ? thread->samples : thread->allocations, moment);
-}
-
-static void
 take_sample (const SondeExportStack *sample, gpointer user_data)
 {
-  add_moment (user_data, sample, TRUE);
+  Document *self = user_data;
+  FirefoxThread *thread = ensure_thread (self, sample->pid, sample->tid);
+  FirefoxMoment moment = { sample->time_ns, 0 };
+
+  thread->process = sample->process;
+  moment.stack = sonde_call_tree_add (thread->stacks, sample->functions, sample->n_frames, 1);
+  if (sonde_budget_take (self->budget, SONDE_LIMIT_SAMPLES, 1))
+    g_array_append_val (thread->samples, moment);
 }
 
 static void
-take_allocation (const SondeExportStack *allocation, gpointer user_data)
+take_block (const SondeExportStack *given, gpointer user_data)
 {
-  add_moment (user_data, allocation, FALSE);
+  Document *self = user_data;
+  FirefoxThread *thread = ensure_thread (self, given->pid, given->tid);
+  FirefoxBlock block = { given->time_ns, given->size_bytes, given->address, 0, given->tid };
+
+  thread->process = given->process;
+  if (given->size_bytes > 0)
+    block.stack = sonde_call_tree_add (thread->stacks, given->functions, given->n_frames, 1);
+  /* as large as two samples */
+  if (sonde_budget_take (self->budget, SONDE_LIMIT_SAMPLES, 2))
+    g_array_append_val (thread->blocks, block);
 }
 
 static void
@@ -168,36 +184,51 @@ take_mark (const SondeModelMark *mark, gpointer user_data)
   g_array_append_val (ensure_thread (self, pid, pid)->marks, copy);
 }
 
+/* NULL: there is no room. */
+static FirefoxSeries *
+add_series (Document *self, guint counter, gint32 pid)
+{
+  FirefoxSeries *series;
+
+  if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
+    return NULL;
+  series = g_new0 (FirefoxSeries, 1);
+  series->counter = counter;
+  series->pid = pid;
+  series->values = g_array_new (FALSE, FALSE, sizeof (FirefoxValue));
+  g_ptr_array_add (self->series, series);
+  return series;
+}
+
+static void
+add_value (Document *self, FirefoxSeries *series, gint64 time_ns, SondeCounterValue value)
+{
+  FirefoxValue copy = { time_ns, value };
+
+  if (sonde_budget_take (self->budget, SONDE_LIMIT_VALUES, 1))
+    g_array_append_val (series->values, copy);
+}
+
 static void
 take_value (const SondeModelValue *value, gpointer user_data)
 {
   Document *self = user_data;
   guint64 key = key_of (value->pid, value->counter);
-  FirefoxValue copy = { value->time_ns, value->value };
-  FirefoxSeries *series;
   guint32 index;
 
-  if (!sonde_budget_take (self->budget, SONDE_LIMIT_VALUES, 1))
-    return;
   if (!sonde_id_map_lookup (self->by_counter, key, &index))
     {
-      if (!sonde_budget_take (self->budget, SONDE_LIMIT_COUNTERS, 1))
-        return;
-      series = g_new0 (FirefoxSeries, 1);
-      series->counter = value->counter;
-      series->pid = value->pid;
-      series->values = g_array_new (FALSE, FALSE, sizeof (FirefoxValue));
       index = self->series->len;
+      if (add_series (self, value->counter, value->pid) == NULL)
+        return;
       sonde_id_map_set (self->by_counter, key, index);
-      g_ptr_array_add (self->series, series);
     }
-  series = g_ptr_array_index (self->series, index);
-  g_array_append_val (series->values, copy);
+  add_value (self, g_ptr_array_index (self->series, index), value->time_ns, value->value);
 }
 
 /* --- order --- */
 
-/* All three begin with their time. */
+/* All begin with their time. */
 static int
 compare_times (gconstpointer a, gconstpointer b)
 {
@@ -226,22 +257,10 @@ compare_weights (gconstpointer a, gconstpointer b)
 {
   const FirefoxThread *x = *(const FirefoxThread *const *) a;
   const FirefoxThread *y = *(const FirefoxThread *const *) b;
-  guint left = x->samples->len + x->allocations->len;
-  guint right = y->samples->len + y->allocations->len;
+  guint left = x->samples->len + x->blocks->len;
+  guint right = y->samples->len + y->blocks->len;
 
   return left != right ? (left > right ? -1 : 1) : compare_threads (a, b);
-}
-
-static void
-append_moments (GArray *sum, const GArray *moments, const guint32 *nodes)
-{
-  for (guint i = 0; i < moments->len; i++)
-    {
-      FirefoxMoment moment = g_array_index (moments, FirefoxMoment, i);
-
-      moment.stack = nodes[moment.stack];
-      g_array_append_val (sum, moment);
-    }
 }
 
 /* Adds to @sum all that @thread has. */
@@ -257,9 +276,80 @@ merge_thread (FirefoxThread *sum, const FirefoxThread *thread)
 
       nodes[i] = sonde_call_tree_ensure_child (sum->stacks, nodes[node->parent], node->id);
     }
-  append_moments (sum->samples, thread->samples, nodes);
-  append_moments (sum->allocations, thread->allocations, nodes);
+  for (guint i = 0; i < thread->samples->len; i++)
+    {
+      FirefoxMoment moment = g_array_index (thread->samples, FirefoxMoment, i);
+
+      moment.stack = nodes[moment.stack];
+      g_array_append_val (sum->samples, moment);
+    }
+  for (guint i = 0; i < thread->blocks->len; i++)
+    {
+      FirefoxBlock block = g_array_index (thread->blocks, FirefoxBlock, i);
+
+      block.stack = nodes[block.stack];
+      g_array_append_val (sum->blocks, block);
+    }
   g_array_append_vals (sum->marks, thread->marks->data, thread->marks->len);
+}
+
+/* Lanes have the number of their process, by which the viewer groups them: one of several has one
+ * of its own, and so have what the counters of these are of. */
+static void
+merge_groups (Document *self)
+{
+  SondeBy by = self->source->options.by;
+  g_autoptr (SondeGrouping) grouping = sonde_grouping_new (by, self->source->model);
+  g_autoptr (GPtrArray) threads = g_steal_pointer (&self->threads);
+  g_autoptr (GHashTable) groups = g_hash_table_new (NULL, NULL); /* number + 1 → FirefoxThread */
+  g_autoptr (GHashTable) pids = g_hash_table_new (NULL, NULL);   /* pid → that of its group */
+  gpointer pid;
+
+  self->threads = g_ptr_array_new_with_free_func (thread_free);
+  for (guint i = 0; i < threads->len; i++)
+    {
+      FirefoxThread *thread = g_ptr_array_index (threads, i);
+      FirefoxThread *group;
+      guint number;
+
+      if (thread->process == G_MAXUINT || thread->tid == SONDE_TID_TRUNCATED)
+        {
+          g_ptr_array_add (self->threads, thread);
+          continue;
+        }
+      number = sonde_grouping_find (
+          grouping, sonde_capture_model_process (self->source->model, thread->process),
+          thread->tid);
+      group = g_hash_table_lookup (groups, GUINT_TO_POINTER (number + 1));
+      if (group != NULL)
+        {
+          merge_thread (group, thread);
+          if (group->pid != thread->pid && group->pid >= 0)
+            {
+              g_hash_table_insert (pids, GINT_TO_POINTER (group->pid),
+                                   GINT_TO_POINTER (-2 - (gint) number));
+              group->pid = group->tid = -2 - (gint) number;
+            }
+          if (group->pid < 0)
+            g_hash_table_insert (pids, GINT_TO_POINTER (thread->pid), GINT_TO_POINTER (group->pid));
+          else
+            group->tid = group->pid;
+          thread_free (thread);
+          continue;
+        }
+      thread->comm = thread->name
+          = sonde_text_pool_add (self->texts, sonde_grouping_name (grouping, number), G_MAXUINT16);
+      g_hash_table_insert (groups, GUINT_TO_POINTER (number + 1), thread);
+      g_ptr_array_add (self->threads, thread);
+    }
+  g_ptr_array_set_free_func (threads, NULL);
+  for (guint i = 0; i < self->series->len; i++)
+    {
+      FirefoxSeries *series = g_ptr_array_index (self->series, i);
+
+      if (g_hash_table_lookup_extended (pids, GINT_TO_POINTER (series->pid), NULL, &pid))
+        series->pid = GPOINTER_TO_INT (pid);
+    }
 }
 
 /* The viewer draws a lane for each thread: of more than it can show the lightest are one. */
@@ -279,30 +369,108 @@ merge_lightest (Document *self)
     merge_thread (rest, g_ptr_array_index (self->threads, i));
   g_ptr_array_set_size (self->threads, MAX_THREADS);
   count = sonde_text_count (n - MAX_THREADS + 1);
-  name = g_strdup_printf ("[%s more threads]", count);
+  name = g_strdup_printf ("[%s more %s]", count,
+                          self->source->options.by == SONDE_BY_THREAD ? "threads" : "groups");
   rest->pid = rest->tid = -1;
   rest->comm = rest->name = sonde_text_pool_add (self->texts, name, G_MAXUINT16);
 }
 
-/* Walks what the capture tells of each thread, in the order of time. */
-static gboolean
-read_threads (Document *self, GError **error)
+static int
+compare_block_times (gconstpointer a, gconstpointer b)
 {
-  static const SondeExportFuncs funcs = {
-    .sample = take_sample, .allocation = take_allocation, .mark = take_mark, .value = take_value
-  };
-  gboolean is_read;
+  return compare_times (*(const FirefoxBlock *const *) a, *(const FirefoxBlock *const *) b);
+}
 
-  self->by_thread = sonde_id_map_new ();
-  self->by_counter = sonde_id_map_new ();
-  is_read = sonde_export_source_run (self->source, &funcs, self, error);
-  /* Counters want a thread to stand at. */
-  if (self->series->len > 0 && self->threads->len == 0)
-    ensure_thread (self, 0, 0);
-  sonde_id_map_free (self->by_thread);
-  sonde_id_map_free (self->by_counter);
-  if (!is_read)
-    return FALSE;
+/* A free that another thread did goes to who allocated, as what that has left is asked for. */
+typedef struct
+{
+  GArray *blocks; /* of that */
+  FirefoxBlock block;
+} FirefoxMove;
+
+/* Tells frees of the process at @first, whose threads are @n, how much they are of, and makes a
+ * counter of what lives. A free of what nobody has seen allocated goes. */
+static void
+balance_process (Document *self, guint first, guint n)
+{
+  const FirefoxThread *main = g_ptr_array_index (self->threads, first);
+  g_autoptr (GPtrArray) all = g_ptr_array_new ();
+  g_autoptr (GHashTable) live = g_hash_table_new (NULL, NULL);   /* address → FirefoxBlock */
+  g_autoptr (GHashTable) by_tid = g_hash_table_new (NULL, NULL); /* tid → blocks */
+  g_autoptr (GArray) moves = g_array_new (FALSE, FALSE, sizeof (FirefoxMove));
+  FirefoxSeries *series = NULL;
+  gint64 sum = 0;
+  guint64 n_blocks = 0;
+
+  for (guint i = first; i < first + n; i++)
+    {
+      const FirefoxThread *thread = g_ptr_array_index (self->threads, i);
+      GArray *blocks = thread->blocks;
+
+      g_hash_table_insert (by_tid, GINT_TO_POINTER (thread->tid), blocks);
+      for (guint k = 0; k < blocks->len; k++)
+        g_ptr_array_add (all, &g_array_index (blocks, FirefoxBlock, k));
+    }
+  g_ptr_array_sort (all, compare_block_times);
+  if (all->len > 0)
+    series = add_series (self, HEAP, main->pid);
+  for (guint i = 0; i < all->len; i++)
+    {
+      FirefoxBlock *block = g_ptr_array_index (all, i);
+      gpointer address = GSIZE_TO_POINTER ((gsize) block->address);
+      const FirefoxBlock *allocated = g_hash_table_lookup (live, address);
+
+      if (block->size_bytes > 0)
+        {
+          g_hash_table_insert (live, address, block);
+          block->address = ++n_blocks;
+        }
+      else if (allocated != NULL)
+        {
+          block->size_bytes = -allocated->size_bytes;
+          block->address = allocated->address;
+          g_hash_table_remove (live, address);
+        }
+      if (block->size_bytes == 0)
+        continue;
+      if (!__builtin_add_overflow (sum, block->size_bytes, &sum) && series != NULL)
+        add_value (self, series, block->time_ns, (SondeCounterValue){ .v64 = sum });
+      if (block->size_bytes < 0 && allocated->tid != block->tid)
+        {
+          FirefoxMove move
+              = { g_hash_table_lookup (by_tid, GINT_TO_POINTER (allocated->tid)), *block };
+
+          if (move.blocks == NULL) /* it had no room of its own */
+            continue;
+          g_array_append_val (moves, move);
+          block->size_bytes = 0;
+        }
+    }
+  for (guint i = first; i < first + n; i++)
+    {
+      GArray *blocks = ((FirefoxThread *) g_ptr_array_index (self->threads, i))->blocks;
+      guint n_kept = 0;
+
+      for (guint k = 0; k < blocks->len; k++)
+        {
+          FirefoxBlock block = g_array_index (blocks, FirefoxBlock, k);
+
+          if (block.size_bytes != 0)
+            g_array_index (blocks, FirefoxBlock, n_kept++) = block;
+        }
+      g_array_set_size (blocks, n_kept);
+    }
+  for (guint i = 0; i < moves->len; i++)
+    {
+      const FirefoxMove *move = &g_array_index (moves, FirefoxMove, i);
+
+      g_array_append_val (move->blocks, move->block);
+    }
+}
+
+static void
+name_threads (Document *self)
+{
   for (guint i = 0; i < self->threads->len; i++)
     {
       FirefoxThread *thread = g_ptr_array_index (self->threads, i);
@@ -323,6 +491,43 @@ read_threads (Document *self, GError **error)
       if (thread->name == NULL)
         thread->name = thread->comm;
     }
+}
+
+/* Walks what the capture tells of each thread, in the order of time. */
+static gboolean
+read_threads (Document *self, GError **error)
+{
+  static const SondeExportFuncs funcs = { .sample = take_sample,
+                                          .allocation = take_block,
+                                          .freed = take_block,
+                                          .mark = take_mark,
+                                          .value = take_value };
+  gboolean is_read;
+  guint n;
+
+  self->by_thread = sonde_id_map_new ();
+  self->by_counter = sonde_id_map_new ();
+  is_read = sonde_export_source_run (self->source, &funcs, self, error);
+  /* Counters want a thread to stand at. */
+  if (self->series->len > 0 && self->threads->len == 0)
+    ensure_thread (self, 0, 0);
+  sonde_id_map_free (self->by_thread);
+  sonde_id_map_free (self->by_counter);
+  if (!is_read)
+    return FALSE;
+  name_threads (self);
+  g_ptr_array_sort (self->threads, compare_threads);
+  for (guint first = 0; first < self->threads->len; first += n)
+    {
+      gint32 pid = ((FirefoxThread *) g_ptr_array_index (self->threads, first))->pid;
+
+      for (n = 1; first + n < self->threads->len
+                  && ((FirefoxThread *) g_ptr_array_index (self->threads, first + n))->pid == pid;)
+        n++;
+      balance_process (self, first, n);
+    }
+  if (self->source->options.by != SONDE_BY_THREAD)
+    merge_groups (self);
   merge_lightest (self);
   g_ptr_array_sort (self->threads, compare_threads);
   for (guint i = 0; i < self->threads->len; i++)
@@ -330,7 +535,7 @@ read_threads (Document *self, GError **error)
       const FirefoxThread *thread = g_ptr_array_index (self->threads, i);
 
       g_array_sort (thread->samples, compare_times);
-      g_array_sort (thread->allocations, compare_times);
+      g_array_sort (thread->blocks, compare_times);
       g_array_sort (thread->marks, compare_times);
     }
   for (guint i = 0; i < self->series->len; i++)
@@ -362,21 +567,185 @@ find_thread (const Document *self, gint32 pid)
 
 /* --- tables --- */
 
-/* The functions of one thread: each is one frame, too. */
+/* One value of a table's column. */
+typedef void (*Column) (Document *self, GString *out, gconstpointer table, guint row);
+
+/* What stands in the tables that all threads share. */
 typedef struct
 {
-  GArray *functions;     /* guint32: numbers of the source, by local index */
-  GHashTable *index;     /* number + 1 → local index + 1 */
-  GArray *libraries;     /* guint: numbers of the document's, by the thread's resource */
-  GHashTable *resources; /* number of a library + 1 → resource + 1 */
-} Locals;
-
-/* One value of a table's column. */
-typedef void (*Column) (const Document *self, GString *out, gconstpointer table, guint row);
+  GArray *frames;             /* guint32: numbers of frames */
+  guint32 *frame_rows;        /* by number: row + 1 */
+  GArray *functions;          /* guint32: a frame of each */
+  guint32 *function_rows;     /* by number of a whole function: row + 1 */
+  GArray *frame_functions;    /* guint: by row of a frame */
+  GArray *function_sources;   /* guint: by row of a function: row + 1 */
+  GHashTable *source_rows;    /* file → row + 1 */
+  GPtrArray *sources;         /* files; the functions' own */
+  GHashTable *resource_rows;  /* "LIBRARY MODULE" → row + 1 */
+  GPtrArray *resources;       /* modules; the functions' own */
+  GArray *resource_libraries; /* guint: row + 1 of libraries; 0: none */
+  GHashTable *library_rows;   /* "BUILD-ID PATH" → row + 1 */
+  GArray *libraries;          /* guint32: mappings */
+  GHashTable *symbol_rows;    /* "LIBRARY BEGIN" → row + 1 */
+  GArray *symbols;            /* guint32: a place of each */
+  GArray *frame_symbols;      /* guint: by row of a frame: row + 1 */
+} Tables;
 
 static void
-write_column (
-    const Document *self, const char *name, Column column, gconstpointer table, guint n_rows)
+tables_init (Tables *self, const SondeExportFrames *frames)
+{
+  self->frames = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->frame_rows = g_new0 (guint32, sonde_export_frames_n_frames (frames));
+  self->functions = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->function_rows = g_new0 (guint32, sonde_export_frames_n_wholes (frames));
+  self->frame_functions = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->function_sources = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->source_rows = g_hash_table_new (sonde_text_hash, g_str_equal);
+  self->sources = g_ptr_array_new ();
+  self->resource_rows = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->resources = g_ptr_array_new ();
+  self->resource_libraries = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->library_rows = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->libraries = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->symbol_rows = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->symbols = g_array_new (FALSE, FALSE, sizeof (guint32));
+  self->frame_symbols = g_array_new (FALSE, FALSE, sizeof (guint));
+}
+
+static void
+tables_clear (Tables *self)
+{
+  g_array_unref (self->frames);
+  g_free (self->frame_rows);
+  g_array_unref (self->functions);
+  g_free (self->function_rows);
+  g_array_unref (self->frame_functions);
+  g_array_unref (self->function_sources);
+  g_hash_table_unref (self->source_rows);
+  g_ptr_array_unref (self->sources);
+  g_hash_table_unref (self->resource_rows);
+  g_ptr_array_unref (self->resources);
+  g_array_unref (self->resource_libraries);
+  g_hash_table_unref (self->library_rows);
+  g_array_unref (self->libraries);
+  g_hash_table_unref (self->symbol_rows);
+  g_array_unref (self->symbols);
+  g_array_unref (self->frame_symbols);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Tables, tables_clear)
+
+/* @text: kept by others */
+static guint
+string_row (Document *self, const char *text)
+{
+  guint row = GPOINTER_TO_UINT (g_hash_table_lookup (self->strings, text));
+
+  if (row > 0)
+    return row - 1;
+  g_ptr_array_add (self->all_strings, (gpointer) text);
+  g_hash_table_insert (self->strings, (gpointer) text, GUINT_TO_POINTER (self->all_strings->len));
+  return self->all_strings->len - 1;
+}
+
+/* Row + 1 of @key, which is taken; the next one, with @is_new, if it is not there yet. */
+static guint
+ensure_row (GHashTable *rows, char *key, gboolean *is_new)
+{
+  guint row = GPOINTER_TO_UINT (g_hash_table_lookup (rows, key));
+
+  *is_new = row == 0;
+  if (row > 0)
+    {
+      g_free (key);
+      return row;
+    }
+  row = g_hash_table_size (rows) + 1;
+  g_hash_table_insert (rows, key, GUINT_TO_POINTER (row));
+  return row;
+}
+
+/* Row + 1; 0: it is none. */
+static guint
+library_row (const Document *self, Tables *tables, guint32 number)
+{
+  const SondeExportMapping *mapping;
+  gboolean is_new;
+  guint row;
+
+  if (number == SONDE_EXPORT_NO_MAPPING)
+    return 0;
+  mapping = sonde_export_frames_mapping (self->frames, number);
+  if (mapping->end == 0)
+    return 0;
+  row = ensure_row (
+      tables->library_rows,
+      g_strdup_printf ("%s %s", mapping->build_id != NULL ? mapping->build_id : "", mapping->path),
+      &is_new);
+  if (is_new)
+    g_array_append_val (tables->libraries, number);
+  return row;
+}
+
+static guint
+function_row (const Document *self, Tables *tables, guint32 frame)
+{
+  const SondeFunction *function = sonde_export_source_function (self->source, frame);
+  guint32 *row = &tables->function_rows[sonde_export_frames_frame (self->frames, frame)->whole];
+  guint source;
+
+  if (*row > 0)
+    return *row - 1;
+  g_array_append_val (tables->functions, frame);
+  *row = tables->functions->len;
+  source = GPOINTER_TO_UINT (g_hash_table_lookup (tables->source_rows, function->file));
+  if (source == 0 && function->file[0] != '\0')
+    {
+      g_ptr_array_add (tables->sources, (gpointer) function->file);
+      source = tables->sources->len;
+      g_hash_table_insert (tables->source_rows, (gpointer) function->file,
+                           GUINT_TO_POINTER (source));
+    }
+  g_array_append_val (tables->function_sources, source);
+  return *row - 1;
+}
+
+/* Row + 1 of the symbol that @number is in; 0: it is in none. */
+static guint
+symbol_row (const Document *self, Tables *tables, guint32 number)
+{
+  const SondeExportPlace *place = sonde_export_frames_place (self->frames, number);
+  guint library = library_row (self, tables, place->mapping);
+  gboolean is_new;
+  guint row;
+
+  if (library == 0 || place->file.end == 0)
+    return 0;
+  row = ensure_row (tables->symbol_rows,
+                    g_strdup_printf ("%u %" G_GUINT64_FORMAT, library, place->file.begin), &is_new);
+  if (is_new)
+    g_array_append_val (tables->symbols, number);
+  return row;
+}
+
+static void
+add_frame (const Document *self, Tables *tables, guint32 frame)
+{
+  guint32 place = sonde_export_frames_frame (self->frames, frame)->place;
+  guint function;
+  guint symbol;
+
+  if (tables->frame_rows[frame] != 0)
+    return;
+  g_array_append_val (tables->frames, frame);
+  tables->frame_rows[frame] = tables->frames->len;
+  function = function_row (self, tables, frame);
+  g_array_append_val (tables->frame_functions, function);
+  symbol = symbol_row (self, tables, place);
+  g_array_append_val (tables->frame_symbols, symbol);
+}
+
+static void
+write_column (Document *self, const char *name, Column column, gconstpointer table, guint n_rows)
 {
   GString *out = self->output->text;
 
@@ -393,7 +762,7 @@ write_column (
 
 /* The same value in each row. */
 static void
-write_constant (const Document *self, const char *name, const char *value, guint n_rows)
+write_constant (Document *self, const char *name, const char *value, guint n_rows)
 {
   GString *out = self->output->text;
 
@@ -407,13 +776,13 @@ write_constant (const Document *self, const char *name, const char *value, guint
 }
 
 static void
-begin_table (const Document *self, const char *name)
+begin_table (Document *self, const char *name)
 {
   sonde_export_output_printf (self->output, "\n\"%s\":{", name);
 }
 
 static void
-end_table (const Document *self, guint n_rows)
+end_table (Document *self, guint n_rows)
 {
   sonde_export_output_printf (self->output, "\"length\":%u},", n_rows);
 }
@@ -427,249 +796,454 @@ append_ms (const Document *self, GString *out, gint64 time_ns)
   g_string_append (out, g_ascii_formatd (digits, sizeof digits, "%.6f", ms));
 }
 
-/* --- samples and allocations --- */
-
 static void
-moment_time (const Document *self, GString *out, gconstpointer table, guint row)
+append_or_null (GString *out, guint number)
 {
-  append_ms (self, out, g_array_index ((GArray *) table, FirefoxMoment, row).time_ns);
-}
-
-static void
-moment_stack (const Document *self, GString *out, gconstpointer table, guint row)
-{
-  guint32 stack = g_array_index ((GArray *) table, FirefoxMoment, row).stack;
-
-  if (stack == 0)
+  if (number == 0)
     g_string_append (out, "null");
   else
-    g_string_append_printf (out, "%u", stack - 1);
-}
-
-static void
-moment_bytes (const Document *self, GString *out, gconstpointer table, guint row)
-{
-  g_string_append_printf (out, "%" G_GINT64_FORMAT,
-                          g_array_index ((GArray *) table, FirefoxMoment, row).size_bytes);
-}
-
-static void
-write_moments (const Document *self, const FirefoxThread *thread)
-{
-  begin_table (self, "samples");
-  write_column (self, "time", moment_time, thread->samples, thread->samples->len);
-  write_column (self, "stack", moment_stack, thread->samples, thread->samples->len);
-  sonde_export_output_printf (self->output, "\"weight\":null,\"weightType\":\"samples\",");
-  end_table (self, thread->samples->len);
-  if (thread->allocations->len == 0)
-    return;
-  begin_table (self, "nativeAllocations");
-  write_column (self, "time", moment_time, thread->allocations, thread->allocations->len);
-  write_column (self, "stack", moment_stack, thread->allocations, thread->allocations->len);
-  write_column (self, "weight", moment_bytes, thread->allocations, thread->allocations->len);
-  sonde_export_output_printf (self->output, "\"weightType\":\"bytes\",");
-  end_table (self, thread->allocations->len);
+    g_string_append_printf (out, "%u", number);
 }
 
 /* --- stacks, frames, functions --- */
 
-static guint
-local_index (Locals *locals, guint32 function)
+typedef enum
 {
-  gpointer key = GSIZE_TO_POINTER ((gsize) function + 1);
-  guint known = GPOINTER_TO_UINT (g_hash_table_lookup (locals->index, key));
+  STACK_FRAME,
+  STACK_PREFIX,
+} StackColumn;
 
-  if (known > 0)
-    return known - 1;
-  g_array_append_val (locals->functions, function);
-  g_hash_table_insert (locals->index, key, GUINT_TO_POINTER (locals->functions->len));
-  return locals->functions->len - 1;
+/* Those of a thread follow those of the one before: row n of it is node n + 1, its root is none. */
+static guint
+write_stack_column (Document *self, const Tables *tables, StackColumn column)
+{
+  GString *out = self->output->text;
+  guint n_before = 0;
+
+  g_string_append_printf (out, "\"%s\":[", column == STACK_FRAME ? "frame" : "prefix");
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      const SondeCallTree *stacks
+          = ((FirefoxThread *) g_ptr_array_index (self->threads, i))->stacks;
+      guint32 n_nodes = sonde_call_tree_n_nodes (stacks);
+
+      for (guint32 k = 1; k < n_nodes; k++)
+        {
+          const SondeCallNode *node = sonde_call_tree_node (stacks, k);
+
+          if (n_before + k > 1)
+            g_string_append_c (out, ',');
+          if (column == STACK_FRAME)
+            g_string_append_printf (out, "%u", tables->frame_rows[node->id] - 1);
+          else if (node->parent == 0)
+            g_string_append (out, "null");
+          else
+            g_string_append_printf (out, "%u", n_before + node->parent - 1);
+          sonde_export_output_pass (self->output);
+        }
+      n_before += n_nodes - 1;
+    }
+  g_string_append (out, "],");
+  return n_before;
+}
+
+static guint32
+frame_at (gconstpointer table, guint row)
+{
+  return g_array_index (((const Tables *) table)->frames, guint32, row);
+}
+
+static const SondeExportPlace *
+place_of (const Document *self, guint32 frame)
+{
+  return sonde_export_frames_place (self->frames,
+                                    sonde_export_frames_frame (self->frames, frame)->place);
+}
+
+static void
+frame_address (Document *self, GString *out, gconstpointer table, guint row)
+{
+  const SondeExportPlace *place = place_of (self, frame_at (table, row));
+  gboolean is_in_file = place->mapping != SONDE_EXPORT_NO_MAPPING
+                        && sonde_export_frames_mapping (self->frames, place->mapping)->end > 0;
+
+  /* Numbers of JSON's readers are exact up to there. */
+  if (is_in_file && place->file.address < G_GUINT64_CONSTANT (1) << 53)
+    g_string_append_printf (out, "%" G_GUINT64_FORMAT, place->file.address);
+  else
+    g_string_append (out, "-1");
+}
+
+static void
+frame_depth (Document *self, GString *out, gconstpointer table, guint row)
+{
+  guint32 frame = frame_at (table, row);
+
+  g_string_append_printf (out, "%u", frame - place_of (self, frame)->first);
+}
+
+static void
+frame_category (Document *self, GString *out, gconstpointer table, guint row)
+{
+  const char *module = sonde_export_source_function (self->source, frame_at (table, row))->module;
+
+  g_string_append_printf (out, "%d",
+                          g_str_equal (module, "[kernel]") ? CATEGORY_KERNEL : CATEGORY_USER);
+}
+
+static void
+frame_func (Document *self, GString *out, gconstpointer table, guint row)
+{
+  g_string_append_printf (out, "%u",
+                          g_array_index (((const Tables *) table)->frame_functions, guint, row));
+}
+
+static void
+frame_symbol (Document *self, GString *out, gconstpointer table, guint row)
+{
+  guint symbol = g_array_index (((const Tables *) table)->frame_symbols, guint, row);
+
+  if (symbol == 0)
+    g_string_append (out, "null");
+  else
+    g_string_append_printf (out, "%u", symbol - 1);
+}
+
+static void
+frame_line (Document *self, GString *out, gconstpointer table, guint row)
+{
+  append_or_null (out, sonde_export_source_function (self->source, frame_at (table, row))->line);
 }
 
 static const SondeFunction *
-local_function (const Document *self, const Locals *locals, guint row)
+function_at (const Document *self, gconstpointer table, guint row)
 {
-  return sonde_export_source_function (self->source,
-                                       g_array_index (locals->functions, guint32, row));
-}
-
-static guint
-category_of (const SondeFunction *function)
-{
-  return g_str_equal (function->module, "[kernel]") ? CATEGORY_KERNEL : CATEGORY_USER;
-}
-
-typedef struct
-{
-  const SondeCallTree *stacks;
-  Locals *locals;
-} Stacks;
-
-/* Row n is node n + 1: the root is no stack. */
-static const SondeCallNode *
-stack_node (gconstpointer table, guint row)
-{
-  return sonde_call_tree_node (((const Stacks *) table)->stacks, row + 1);
+  return sonde_export_source_function (
+      self->source, g_array_index (((const Tables *) table)->functions, guint32, row));
 }
 
 static void
-stack_prefix (const Document *self, GString *out, gconstpointer table, guint row)
+func_name (Document *self, GString *out, gconstpointer table, guint row)
 {
-  guint32 parent = stack_node (table, row)->parent;
+  g_string_append_printf (out, "%u", string_row (self, function_at (self, table, row)->name));
+}
 
-  if (parent == 0)
+static void
+func_resource (Document *self, GString *out, gconstpointer table, guint row)
+{
+  const Tables *tables = table;
+  guint32 frame = g_array_index (tables->functions, guint32, row);
+  const char *module = sonde_export_source_function (self->source, frame)->module;
+  guint library = library_row (self, (Tables *) tables, place_of (self, frame)->mapping);
+  g_autofree char *key = g_strdup_printf ("%u %s", library, module);
+  gboolean is_new;
+  guint resource;
+
+  if (library == 0 && module[0] == '\0')
+    {
+      g_string_append (out, "-1");
+      return;
+    }
+  resource = ensure_row (tables->resource_rows, g_steal_pointer (&key), &is_new);
+  if (is_new)
+    {
+      g_ptr_array_add (tables->resources, (gpointer) module);
+      g_array_append_val (tables->resource_libraries, library);
+    }
+  g_string_append_printf (out, "%u", resource - 1);
+}
+
+static void
+func_source (Document *self, GString *out, gconstpointer table, guint row)
+{
+  guint source = g_array_index (((const Tables *) table)->function_sources, guint, row);
+
+  if (source == 0)
     g_string_append (out, "null");
   else
-    g_string_append_printf (out, "%u", parent - 1);
+    g_string_append_printf (out, "%u", source - 1);
 }
 
 static void
-stack_frame (const Document *self, GString *out, gconstpointer table, guint row)
+func_line (Document *self, GString *out, gconstpointer table, guint row)
+{
+  append_or_null (out, function_at (self, table, row)->begin);
+}
+
+static void
+resource_library (Document *self, GString *out, gconstpointer table, guint row)
+{
+  guint library = g_array_index (((const Tables *) table)->resource_libraries, guint, row);
+
+  if (library == 0)
+    g_string_append (out, "null");
+  else
+    g_string_append_printf (out, "%u", library - 1);
+}
+
+static void
+resource_name (Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append_printf (
-      out, "%u", local_index (((const Stacks *) table)->locals, stack_node (table, row)->id));
+      out, "%u", string_row (self, g_ptr_array_index (((const Tables *) table)->resources, row)));
+}
+
+/* 0: unknown; 1: a library */
+static void
+resource_type (Document *self, GString *out, gconstpointer table, guint row)
+{
+  g_string_append_c (
+      out,
+      g_array_index (((const Tables *) table)->resource_libraries, guint, row) > 0 ? '1' : '0');
 }
 
 static void
-stack_category (const Document *self, GString *out, gconstpointer table, guint row)
+source_name (Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append_printf (
-      out, "%u",
-      category_of (sonde_export_source_function (self->source, stack_node (table, row)->id)));
+      out, "%u", string_row (self, g_ptr_array_index (((const Tables *) table)->sources, row)));
+}
+
+static const SondeExportPlace *
+symbol_at (const Document *self, gconstpointer table, guint row)
+{
+  return sonde_export_frames_place (
+      self->frames, g_array_index (((const Tables *) table)->symbols, guint32, row));
 }
 
 static void
-frame_row (const Document *self, GString *out, gconstpointer table, guint row)
+symbol_library (Document *self, GString *out, gconstpointer table, guint row)
 {
-  g_string_append_printf (out, "%u", row);
+  g_string_append_printf (
+      out, "%u", library_row (self, (Tables *) table, symbol_at (self, table, row)->mapping) - 1);
 }
 
 static void
-frame_category (const Document *self, GString *out, gconstpointer table, guint row)
+symbol_address (Document *self, GString *out, gconstpointer table, guint row)
 {
-  g_string_append_printf (out, "%u", category_of (local_function (self, table, row)));
-}
-
-/* A thread has resources for the libraries of its functions, -1: of none. */
-static gint
-resource_of (const Document *self, const Locals *locals, const char *module)
-{
-  gpointer library = g_hash_table_lookup (self->libraries, module);
-  guint number = GPOINTER_TO_UINT (library) - 1;
-  guint known = GPOINTER_TO_UINT (g_hash_table_lookup (locals->resources, library));
-
-  if (library == NULL || known > 0)
-    return (gint) known - 1;
-  g_array_append_val (locals->libraries, number);
-  g_hash_table_insert (locals->resources, library, GUINT_TO_POINTER (locals->libraries->len));
-  return (gint) locals->libraries->len - 1;
+  g_string_append_printf (out, "%" G_GUINT64_FORMAT, symbol_at (self, table, row)->file.begin);
 }
 
 static void
-func_resource (const Document *self, GString *out, gconstpointer table, guint row)
+symbol_name (Document *self, GString *out, gconstpointer table, guint row)
 {
-  g_string_append_printf (out, "%d",
-                          resource_of (self, table, local_function (self, table, row)->module));
+  guint32 frame = symbol_at (self, table, row)->first;
+
+  g_string_append_printf (
+      out, "%u", string_row (self, sonde_export_source_function (self->source, frame)->name));
 }
 
 static void
-resource_library (const Document *self, GString *out, gconstpointer table, guint row)
+symbol_size (Document *self, GString *out, gconstpointer table, guint row)
 {
-  g_string_append_printf (out, "%u",
-                          g_array_index (((const Locals *) table)->libraries, guint, row));
-}
+  const SondeExportPlace *place = symbol_at (self, table, row);
 
-/* Strings: functions, then the modules of resources, then marks. */
-static void
-resource_name (const Document *self, GString *out, gconstpointer table, guint row)
-{
-  g_string_append_printf (out, "%u", ((const Locals *) table)->functions->len + row);
+  g_string_append_printf (out, "%" G_GUINT64_FORMAT, place->file.end - place->file.begin);
 }
 
 static void
-write_stacks (const Document *self, const FirefoxThread *thread, Locals *locals)
+write_strings (Document *self)
 {
-  Stacks stacks = { thread->stacks, locals };
-  guint n_stacks = sonde_call_tree_n_nodes (thread->stacks) - 1;
+  GString *out = self->output->text;
+
+  g_string_append (out, "\n\"stringArray\":[");
+  for (guint i = 0; i < self->all_strings->len; i++)
+    {
+      if (i > 0)
+        g_string_append_c (out, ',');
+      sonde_json_append_escaped (out, g_ptr_array_index (self->all_strings, i));
+      sonde_export_output_pass (self->output);
+    }
+  g_string_append (out, "]");
+}
+
+/* Behind all threads, whose marks have strings, too. */
+static void
+write_shared (Document *self, Tables *tables)
+{
+  GString *out = self->output->text;
   guint n;
 
+  g_string_append (out, "\n\"shared\":{");
   begin_table (self, "stackTable");
-  write_column (self, "prefix", stack_prefix, &stacks, n_stacks);
-  write_column (self, "frame", stack_frame, &stacks, n_stacks);
-  write_column (self, "category", stack_category, &stacks, n_stacks);
-  write_constant (self, "subcategory", "0", n_stacks);
-  end_table (self, n_stacks);
+  write_stack_column (self, tables, STACK_FRAME);
+  n = write_stack_column (self, tables, STACK_PREFIX);
+  end_table (self, n);
 
-  n = locals->functions->len;
+  n = tables->frames->len;
   begin_table (self, "frameTable");
-  write_constant (self, "address", "-1", n);
-  write_constant (self, "inlineDepth", "0", n);
-  write_column (self, "category", frame_category, locals, n);
+  write_column (self, "address", frame_address, tables, n);
+  write_column (self, "inlineDepth", frame_depth, tables, n);
+  write_column (self, "category", frame_category, tables, n);
   write_constant (self, "subcategory", "0", n);
-  write_column (self, "func", frame_row, locals, n);
-  write_constant (self, "nativeSymbol", "null", n);
+  write_column (self, "func", frame_func, tables, n);
+  write_column (self, "nativeSymbol", frame_symbol, tables, n);
   write_constant (self, "innerWindowID", "0", n);
-  write_constant (self, "implementation", "null", n);
-  write_constant (self, "line", "null", n);
+  write_column (self, "line", frame_line, tables, n);
   write_constant (self, "column", "null", n);
   end_table (self, n);
 
+  n = tables->functions->len;
   begin_table (self, "funcTable");
-  write_column (self, "name", frame_row, locals, n);
+  write_column (self, "name", func_name, tables, n);
   write_constant (self, "isJS", "false", n);
   write_constant (self, "relevantForJS", "false", n);
-  write_column (self, "resource", func_resource, locals, n);
-  write_constant (self, "fileName", "null", n);
-  write_constant (self, "lineNumber", "null", n);
+  write_column (self, "resource", func_resource, tables, n);
+  write_column (self, "source", func_source, tables, n);
+  write_column (self, "lineNumber", func_line, tables, n);
   write_constant (self, "columnNumber", "null", n);
   end_table (self, n);
+
+  n = tables->resources->len;
+  begin_table (self, "resourceTable");
+  write_column (self, "lib", resource_library, tables, n);
+  write_column (self, "name", resource_name, tables, n);
+  write_constant (self, "host", "null", n);
+  write_column (self, "type", resource_type, tables, n);
+  end_table (self, n);
+
+  n = tables->sources->len;
+  begin_table (self, "sources");
+  write_constant (self, "id", "null", n);
+  write_column (self, "filename", source_name, tables, n);
+  write_constant (self, "startLine", "1", n);
+  write_constant (self, "startColumn", "1", n);
+  write_constant (self, "sourceMapURL", "null", n);
+  end_table (self, n);
+
+  n = tables->symbols->len;
+  begin_table (self, "nativeSymbols");
+  write_column (self, "libIndex", symbol_library, tables, n);
+  write_column (self, "address", symbol_address, tables, n);
+  write_column (self, "name", symbol_name, tables, n);
+  write_column (self, "functionSize", symbol_size, tables, n);
+  end_table (self, n);
+  write_strings (self);
+  g_string_append (out, "}");
+}
+
+/* --- samples and allocations --- */
+
+/* Of one thread. */
+typedef struct
+{
+  const FirefoxThread *thread;
+  guint first_stack; /* row of its first one */
+} Lane;
+
+static const FirefoxMoment *
+moment_at (gconstpointer table, guint row)
+{
+  return &g_array_index (((const Lane *) table)->thread->samples, FirefoxMoment, row);
+}
+
+static const FirefoxBlock *
+block_at (gconstpointer table, guint row)
+{
+  return &g_array_index (((const Lane *) table)->thread->blocks, FirefoxBlock, row);
 }
 
 static void
-write_resources (const Document *self, const Locals *locals)
+append_stack (GString *out, const Lane *lane, guint32 node)
 {
-  guint n = locals->libraries->len;
+  if (node == 0)
+    g_string_append (out, "null");
+  else
+    g_string_append_printf (out, "%u", lane->first_stack + node - 1);
+}
 
-  begin_table (self, "resourceTable");
-  write_column (self, "lib", resource_library, locals, n);
-  write_column (self, "name", resource_name, locals, n);
-  write_constant (self, "host", "null", n);
-  write_constant (self, "type", "1", n);
+static void
+moment_time (Document *self, GString *out, gconstpointer table, guint row)
+{
+  append_ms (self, out, moment_at (table, row)->time_ns);
+}
+
+static void
+moment_stack (Document *self, GString *out, gconstpointer table, guint row)
+{
+  append_stack (out, table, moment_at (table, row)->stack);
+}
+
+static void
+block_time (Document *self, GString *out, gconstpointer table, guint row)
+{
+  append_ms (self, out, block_at (table, row)->time_ns);
+}
+
+static void
+block_stack (Document *self, GString *out, gconstpointer table, guint row)
+{
+  append_stack (out, table, block_at (table, row)->stack);
+}
+
+static void
+block_bytes (Document *self, GString *out, gconstpointer table, guint row)
+{
+  g_string_append_printf (out, "%" G_GINT64_FORMAT, block_at (table, row)->size_bytes);
+}
+
+static void
+block_address (Document *self, GString *out, gconstpointer table, guint row)
+{
+  g_string_append_printf (out, "%" G_GUINT64_FORMAT, block_at (table, row)->address);
+}
+
+static void
+block_tid (Document *self, GString *out, gconstpointer table, guint row)
+{
+  g_string_append_printf (out, "%d", block_at (table, row)->tid);
+}
+
+static void
+write_moments (Document *self, const Lane *lane)
+{
+  const FirefoxThread *thread = lane->thread;
+  g_autofree char *delta = g_strdup_printf ("%" G_GUINT64_FORMAT, self->sample_ns);
+  guint n = thread->samples->len;
+
+  begin_table (self, "samples");
+  write_column (self, "time", moment_time, lane, n);
+  write_column (self, "stack", moment_stack, lane, n);
+  /* A sample is taken each time that its thread has run for so long. */
+  if (self->sample_ns > 0)
+    write_constant (self, "threadCPUDelta", delta, n);
+  sonde_export_output_printf (self->output, "\"weight\":null,\"weightType\":\"samples\",");
   end_table (self, n);
-  sonde_export_output_printf (
-      self->output,
-      "\n\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[],"
-      "\"length\":0},");
+  n = thread->blocks->len;
+  if (n == 0)
+    return;
+  begin_table (self, "nativeAllocations");
+  write_column (self, "time", block_time, lane, n);
+  write_column (self, "stack", block_stack, lane, n);
+  write_column (self, "weight", block_bytes, lane, n);
+  write_column (self, "memoryAddress", block_address, lane, n);
+  write_column (self, "threadId", block_tid, lane, n);
+  sonde_export_output_printf (self->output, "\"weightType\":\"bytes\",");
+  end_table (self, n);
 }
 
 /* --- marks --- */
 
-typedef struct
-{
-  const GArray *marks;
-  guint first_string; /* of their names */
-} Marks;
-
 static const FirefoxMark *
 mark_at (gconstpointer table, guint row)
 {
-  return &g_array_index (((const Marks *) table)->marks, FirefoxMark, row);
+  return &g_array_index ((const GArray *) table, FirefoxMark, row);
 }
 
 static void
-mark_name (const Document *self, GString *out, gconstpointer table, guint row)
+mark_name (Document *self, GString *out, gconstpointer table, guint row)
 {
-  g_string_append_printf (out, "%u", ((const Marks *) table)->first_string + row);
+  g_string_append_printf (out, "%u", string_row (self, mark_at (table, row)->name));
 }
 
 static void
-mark_start (const Document *self, GString *out, gconstpointer table, guint row)
+mark_start (Document *self, GString *out, gconstpointer table, guint row)
 {
   append_ms (self, out, mark_at (table, row)->time_ns);
 }
 
 static void
-mark_end (const Document *self, GString *out, gconstpointer table, guint row)
+mark_end (Document *self, GString *out, gconstpointer table, guint row)
 {
   const FirefoxMark *mark = mark_at (table, row);
   gint64 end_ns;
@@ -682,7 +1256,7 @@ mark_end (const Document *self, GString *out, gconstpointer table, guint row)
 
 /* 0: an instant; 1: an interval */
 static void
-mark_phase (const Document *self, GString *out, gconstpointer table, guint row)
+mark_phase (Document *self, GString *out, gconstpointer table, guint row)
 {
   const FirefoxMark *mark = mark_at (table, row);
   gint64 end_ns;
@@ -695,7 +1269,7 @@ mark_phase (const Document *self, GString *out, gconstpointer table, guint row)
 }
 
 static void
-mark_data (const Document *self, GString *out, gconstpointer table, guint row)
+mark_data (Document *self, GString *out, gconstpointer table, guint row)
 {
   g_string_append (out, "{\"type\":\"Mark\",\"group\":");
   sonde_json_append_escaped (out, mark_at (table, row)->group);
@@ -707,41 +1281,11 @@ mark_data (const Document *self, GString *out, gconstpointer table, guint row)
 /* --- threads --- */
 
 static void
-write_strings (const Document *self, const Locals *locals, const Marks *marks)
+write_thread (Document *self, const Lane *lane)
 {
+  const FirefoxThread *thread = lane->thread;
   GString *out = self->output->text;
-  guint n_functions = locals->functions->len;
-  guint n = n_functions + locals->libraries->len + marks->marks->len;
-
-  g_string_append (out, "\n\"stringArray\":[");
-  for (guint i = 0; i < n; i++)
-    {
-      if (i > 0)
-        g_string_append_c (out, ',');
-      if (i < n_functions)
-        sonde_json_append_escaped (out, local_function (self, locals, i)->name);
-      else if (i < marks->first_string)
-        sonde_json_append_escaped (
-            out, g_ptr_array_index (self->modules,
-                                    g_array_index (locals->libraries, guint, i - n_functions)));
-      else
-        sonde_json_append_escaped (out, mark_at (marks, i - marks->first_string)->name);
-      sonde_export_output_pass (self->output);
-    }
-  g_string_append (out, "]}");
-}
-
-static void
-write_thread (const Document *self, const FirefoxThread *thread)
-{
-  g_autoptr (GArray) functions = g_array_new (FALSE, FALSE, sizeof (guint32));
-  g_autoptr (GHashTable) index = g_hash_table_new (NULL, NULL);
-  g_autoptr (GArray) thread_libraries = g_array_new (FALSE, FALSE, sizeof (guint));
-  g_autoptr (GHashTable) resources = g_hash_table_new (NULL, NULL);
-  Locals locals = { functions, index, thread_libraries, resources };
-  Marks marks = { thread->marks, 0 };
-  GString *out = self->output->text;
-  guint n;
+  guint n = thread->marks->len;
 
   g_string_append (out, "\n{\"processType\":\"default\",\"processName\":");
   sonde_json_append_escaped (out, thread->comm);
@@ -752,29 +1296,28 @@ write_thread (const Document *self, const FirefoxThread *thread)
                           "\"processStartupTime\":0,\"processShutdownTime\":null,"
                           "\"registerTime\":0,\"unregisterTime\":null,\"pausedRanges\":[],",
                           thread->pid, thread->tid, thread->pid == thread->tid ? "true" : "false");
-  write_moments (self, thread);
-  write_stacks (self, thread, &locals);
-  write_resources (self, &locals);
-  marks.first_string = functions->len + thread_libraries->len;
-  n = marks.marks->len;
+  write_moments (self, lane);
   begin_table (self, "markers");
-  write_column (self, "name", mark_name, &marks, n);
-  write_column (self, "startTime", mark_start, &marks, n);
-  write_column (self, "endTime", mark_end, &marks, n);
-  write_column (self, "phase", mark_phase, &marks, n);
+  write_column (self, "name", mark_name, thread->marks, n);
+  write_column (self, "startTime", mark_start, thread->marks, n);
+  write_column (self, "endTime", mark_end, thread->marks, n);
+  write_column (self, "phase", mark_phase, thread->marks, n);
   write_constant (self, "category", "0", n);
-  write_column (self, "data", mark_data, &marks, n);
-  end_table (self, n);
-  write_strings (self, &locals, &marks);
+  write_column (self, "data", mark_data, thread->marks, n);
+  sonde_export_output_printf (self->output, "\"length\":%u}}", n);
 }
 
 /* --- counters: what each value adds to the one before --- */
 
 static void
-write_series (const Document *self, const FirefoxSeries *series)
+write_series (Document *self, const FirefoxSeries *series)
 {
+  static const SondeModelCounter heap
+      = { (char *) "Memory", (char *) "malloc", (char *) "Bytes of blocks that live", FALSE };
   const SondeModelCounter *counter
-      = sonde_capture_model_counter (self->source->model, series->counter);
+      = series->counter == HEAP
+            ? &heap
+            : sonde_capture_model_counter (self->source->model, series->counter);
   GString *out = self->output->text;
   guint thread = find_thread (self, series->pid);
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
@@ -813,68 +1356,164 @@ write_series (const Document *self, const FirefoxSeries *series)
 
 /* --- the document --- */
 
+/* Of which most was sampled; NULL: of none. */
+static const SondeModelProcess *
+find_heaviest (const Document *self)
+{
+  const FirefoxThread *heaviest = NULL;
+
+  for (guint i = 0; i < self->threads->len; i++)
+    {
+      const FirefoxThread *thread = g_ptr_array_index (self->threads, i);
+
+      if (thread->process != G_MAXUINT
+          && (heaviest == NULL || compare_weights (&thread, &heaviest) < 0))
+        heaviest = thread;
+    }
+  return heaviest != NULL ? sonde_capture_model_process (self->source->model, heaviest->process)
+                          : NULL;
+}
+
+static void
+append_member (GString *out, const char *name, const char *text)
+{
+  if (text == NULL || text[0] == '\0')
+    return;
+  g_string_append_printf (out, ",\"%s\":", name);
+  sonde_json_append_escaped (out, text);
+}
+
+/* What the capture says of itself, for whoever looks closer. */
+static void
+append_extra (const Document *self, GString *out)
+{
+  static const char *const keys[]
+      = { "host", "kernel-release", "scope", "event", "frequency", "period", "unwind", "version" };
+  gboolean is_first = TRUE;
+
+  g_string_append (out, ",\"extra\":[{\"label\":\"Sonde\",\"entries\":[");
+  for (gsize i = 0; i < G_N_ELEMENTS (keys); i++)
+    {
+      g_autofree char *value = sonde_export_source_describe (self->source, keys[i], "");
+
+      if (value[0] == '\0')
+        continue;
+      g_string_append_printf (out, "%s{\"label\":\"%s\",\"format\":\"string\",\"value\":",
+                              is_first ? "" : ",", keys[i]);
+      sonde_json_append_escaped (out, value);
+      g_string_append_c (out, '}');
+      is_first = FALSE;
+    }
+  g_string_append (out, "]}]");
+}
+
 static void
 write_meta (const Document *self)
 {
   g_autofree char *start = sonde_export_source_describe (self->source, "start-realtime", "0");
   g_autofree char *event = sonde_export_source_describe (self->source, "event", "samples");
+  g_autofree char *machine = sonde_export_source_describe (self->source, "machine", "");
+  g_autofree char *processors = sonde_export_source_describe (self->source, "processors", "0");
+  g_autofree char *system = machine[0] != '\0' ? g_strconcat ("Linux ", machine, NULL) : NULL;
+  const SondeModelProcess *heaviest = find_heaviest (self);
+  guint64 n_processors = g_ascii_strtoull (processors, NULL, 10);
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
   double interval_ms = (double) sonde_export_source_interval_ns (self->source) / NS_PER_MS;
   GString *out = self->output->text;
 
   g_string_append_printf (out,
-                          "{\"meta\":{\"version\":24,\"preprocessedProfileVersion\":48,"
+                          "{\"meta\":{\"version\":24,\"preprocessedProfileVersion\":61,"
                           "\"interval\":%s,",
                           g_ascii_dtostr (digits, sizeof digits, interval_ms));
   g_string_append_printf (out, "\"startTime\":%s,\"product\":",
                           g_ascii_formatd (digits, sizeof digits, "%.3f",
                                            (double) g_ascii_strtoll (start, NULL, 10) / NS_PER_MS));
-  sonde_json_append_escaped (out, event);
+  sonde_json_append_escaped (out, heaviest != NULL && heaviest->comm[0] != '\0' ? heaviest->comm
+                                                                                : event);
+  append_member (out, "arguments", heaviest != NULL ? heaviest->cmdline : NULL);
+  g_string_append_printf (out,
+                          ",\"startTimeAsClockMonotonicNanosecondsSinceBoot\":%" G_GINT64_FORMAT,
+                          self->source->start_ns);
+  if (system != NULL)
+    g_string_append (out, ",\"platform\":\"Linux\"");
+  append_member (out, "oscpu", system);
+  append_member (out, "abi", machine);
+  append_member (out, "CPUName",
+                 sonde_embedded_files_cpu_model (sonde_capture_model_files (self->source->model)));
+  if (n_processors > 0 && n_processors <= G_MAXUINT16)
+    g_string_append_printf (out, ",\"logicalCPUs\":%u", (guint) n_processors);
+  append_extra (self, out);
   g_string_append (
-      out,
-      ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"symbolicated\":true,"
-      "\"importedFrom\":\"sondectl " SONDE_VERSION "\",\"usesOnlyOneStackType\":true,"
-      "\"doesNotUseFrameImplementation\":true,\"sourceCodeIsNotOnSearchfox\":true,"
-      "\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"},"
-      "\"categories\":[{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"
-      "{\"name\":\"User\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
-      "{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}],"
-      "\"markerSchema\":[{\"name\":\"Mark\",\"tooltipLabel\":\"{marker.name}\","
-      "\"tableLabel\":\"{marker.data.message}\",\"chartLabel\":\"{marker.name}\","
-      "\"display\":[\"marker-chart\",\"marker-table\",\"timeline-overview\"],\"data\":["
-      "{\"key\":\"group\",\"label\":\"Group\",\"format\":\"string\",\"searchable\":true},"
-      "{\"key\":\"message\",\"label\":\"Message\",\"format\":\"string\",\"searchable\":true}]}]},");
+      out, ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"symbolicated\":true,"
+           "\"importedFrom\":\"sondectl " SONDE_VERSION "\",\"usesOnlyOneStackType\":true,"
+           "\"sourceCodeIsNotOnSearchfox\":true,"
+           "\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"},"
+           "\"categories\":[{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"
+           "{\"name\":\"User\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
+           "{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}],"
+           "\"markerSchema\":[{\"name\":\"Mark\",\"tooltipLabel\":\"{marker.name}\","
+           "\"tableLabel\":\"{marker.data.message}\",\"chartLabel\":\"{marker.name}\","
+           "\"display\":[\"marker-chart\",\"marker-table\",\"timeline-overview\"],\"fields\":["
+           "{\"key\":\"group\",\"label\":\"Group\",\"format\":\"string\"},"
+           "{\"key\":\"message\",\"label\":\"Message\",\"format\":\"string\"}]}]},");
+}
+
+/* Of a build id of at least that length Breakpad takes 16 bytes, as a GUID, and an age of 0.
+ * Source: chromium.googlesource.com/breakpad, src/common/linux/file_id.cc */
+static char *
+dup_breakpad_id (const char *build_id)
+{
+  static const guint8 order[16] = { 3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15 };
+  gsize n = build_id != NULL ? strspn (build_id, "0123456789abcdefABCDEF") / 2 : 0;
+  GString *id = g_string_new (NULL);
+
+  for (gsize i = 0; n > 0 && i < G_N_ELEMENTS (order); i++)
+    if (order[i] < n)
+      g_string_append_printf (id, "%c%c", g_ascii_toupper (build_id[2 * order[i]]),
+                              g_ascii_toupper (build_id[2 * order[i] + 1]));
+    else
+      g_string_append (id, "00");
+  if (n > 0)
+    g_string_append_c (id, '0');
+  return g_string_free (id, FALSE);
 }
 
 static void
-write_libraries (Document *self)
+write_libraries (Document *self, const Tables *tables)
 {
+  g_autofree char *machine = sonde_export_source_describe (self->source, "machine", "");
   GString *out = self->output->text;
 
-  for (guint32 i = 0; i < self->source->n_functions; i++)
-    {
-      const char *module = sonde_export_source_function (self->source, i)->module;
-
-      if (module[0] != '\0' && !g_hash_table_contains (self->libraries, module))
-        {
-          g_ptr_array_add (self->modules, (gpointer) module);
-          g_hash_table_insert (self->libraries, (gpointer) module,
-                               GUINT_TO_POINTER (self->modules->len));
-        }
-    }
   g_string_append (out, "\n\"libs\":[");
-  for (guint i = 0; i < self->modules->len; i++)
+  for (guint i = 0; i < tables->libraries->len; i++)
     {
-      static const char *const keys[] = { "name", "path", "debugName", "debugPath" };
+      const SondeExportMapping *mapping = sonde_export_frames_mapping (
+          self->frames, g_array_index (tables->libraries, guint32, i));
+      const char *slash = strrchr (mapping->path, '/');
+      const char *name = slash != NULL ? slash + 1 : mapping->path;
+      g_autofree char *breakpad_id = dup_breakpad_id (mapping->build_id);
+      const struct
+      {
+        const char *key;
+        const char *value;
+      } members[] = { { "name", name },
+                      { "path", mapping->path },
+                      { "debugName", name },
+                      { "debugPath", mapping->path },
+                      { "arch", machine },
+                      { "breakpadId", breakpad_id },
+                      { "codeId", mapping->build_id } };
 
       g_string_append (out, i > 0 ? ",\n{" : "\n{");
-      for (gsize k = 0; k < G_N_ELEMENTS (keys); k++)
+      for (gsize k = 0; k < G_N_ELEMENTS (members); k++)
         {
-          g_string_append_printf (out, "\"%s\":", keys[k]);
-          sonde_json_append_escaped (out, g_ptr_array_index (self->modules, i));
-          g_string_append_c (out, ',');
+          g_string_append_printf (out, "%s\"%s\":", k > 0 ? "," : "", members[k].key);
+          if (members[k].value != NULL)
+            sonde_json_append_escaped (out, members[k].value);
+          else
+            g_string_append (out, "null");
         }
-      g_string_append (out, "\"arch\":\"\",\"breakpadId\":\"\",\"codeId\":null}");
+      g_string_append_c (out, '}');
       sonde_export_output_pass (self->output);
     }
   g_string_append (out, "],");
@@ -887,30 +1526,48 @@ sonde_export_firefox (SondeExportSource *source,
                       GError **error)
 {
   SondeBudget *budget = sonde_capture_model_budget (source->model);
-  g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
   g_autoptr (GPtrArray) series = g_ptr_array_new_with_free_func (series_free);
   g_autoptr (SondeTextPool) texts = sonde_text_pool_new (budget);
-  g_autoptr (GHashTable) libraries = g_hash_table_new (sonde_text_hash, g_str_equal);
-  g_autoptr (GPtrArray) modules = g_ptr_array_new ();
+  g_autoptr (GHashTable) strings = g_hash_table_new (sonde_text_hash, g_str_equal);
+  g_autoptr (GPtrArray) all_strings = g_ptr_array_new ();
+  g_autoptr (SondeExportFrames) of_functions
+      = source->frames == NULL ? sonde_export_frames_new_of_functions (source->resolver) : NULL;
   Document document = { .source = source,
+                        .sample_ns = sonde_export_source_sample_ns (source),
+                        .frames = source->frames != NULL ? source->frames : of_functions,
                         .output = output,
                         .budget = budget,
-                        .threads = threads,
+                        .threads = g_ptr_array_new_with_free_func (thread_free),
                         .series = series,
                         .texts = texts,
-                        .libraries = libraries,
-                        .modules = modules };
+                        .strings = strings,
+                        .all_strings = all_strings };
+  g_autoptr (GPtrArray) threads = NULL;
+  g_auto (Tables) tables = { 0 };
   GString *out = output->text;
+  Lane lane = { 0 };
+  gboolean is_read = read_threads (&document, error);
 
-  if (!read_threads (&document, error))
+  threads = document.threads;
+  tables_init (&tables, document.frames);
+  if (!is_read)
     return FALSE;
+  for (guint i = 0; i < threads->len; i++)
+    {
+      const SondeCallTree *stacks = ((FirefoxThread *) g_ptr_array_index (threads, i))->stacks;
+
+      for (guint32 k = 1; k < sonde_call_tree_n_nodes (stacks); k++)
+        add_frame (&document, &tables, sonde_call_tree_node (stacks, k)->id);
+    }
   write_meta (&document);
-  write_libraries (&document);
+  write_libraries (&document, &tables);
   g_string_append (out, "\n\"threads\":[");
   for (guint i = 0; i < threads->len; i++)
     {
+      lane.thread = g_ptr_array_index (threads, i);
       g_string_append (out, i > 0 ? "," : "");
-      write_thread (&document, g_ptr_array_index (threads, i));
+      write_thread (&document, &lane);
+      lane.first_stack += sonde_call_tree_n_nodes (lane.thread->stacks) - 1;
     }
   g_string_append (out, "],\n\"counters\":[");
   for (guint i = 0; i < series->len; i++)
@@ -918,6 +1575,8 @@ sonde_export_firefox (SondeExportSource *source,
       g_string_append (out, i > 0 ? "," : "");
       write_series (&document, g_ptr_array_index (series, i));
     }
-  g_string_append (out, "]}\n");
+  g_string_append (out, "],");
+  write_shared (&document, &tables);
+  g_string_append (out, "}\n");
   return TRUE;
 }

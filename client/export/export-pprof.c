@@ -4,7 +4,11 @@
 #include "client/export/export.h"
 
 #include "client/base/text.h"
+#include "client/base/unit-name.h"
+#include "config.h"
 #include "pprof.pb-c.h"
+
+#define MAX_GROUPS 4096 /* each has labels of its own; the lightest are one together */
 
 typedef enum
 {
@@ -17,9 +21,21 @@ typedef enum
   N_VALUES
 } Value;
 
+typedef enum
+{
+  LABEL_COMM,
+  LABEL_THREAD,
+  LABEL_PID,
+  LABEL_TID,
+  LABEL_UNIT,
+  LABEL_CONTAINER,
+  N_LABELS
+} Label;
+
 typedef struct
 {
   SondeExportSource *source;
+  const SondeExportFrames *frames; /* of the source */
   SondeExportOutput *output;
   GHashTable *texts; /* text → index of the table */
   GPtrArray *table;  /* the texts in order; keys of @texts */
@@ -27,10 +43,13 @@ typedef struct
   guint64 sample_ns;     /* of CPU time; 0: not known */
   int columns[N_VALUES]; /* of each kind of value; -1: the capture has none */
   guint n_columns;
+  guint32 main;   /* mapping of the program */
   SondeUnit unit; /* of the stacks at hand, as is what follows */
-  const SondeModelProcess *process;
+  Sonde__Pprof__Label *labels[N_LABELS];
+  gsize n_labels;
   GArray *location_ids;  /* guint64 */
-  gboolean is_truncated; /* whether SONDE_TRUNCATED stands in any stack */
+  guint8 *is_place_told; /* by place and */
+  guint8 *is_frame_told; /* by frame: that it stands in a stack */
 } PprofWriter;
 
 static gint64
@@ -97,34 +116,80 @@ set_value (const PprofWriter *self, gint64 *values, Value value, guint64 number)
     values[self->columns[value]] = (gint64) MIN (number, (guint64) G_MAXINT64);
 }
 
-/* Of a function, and of its location. Function 0, which few captures need, is the last one. */
-static guint64
-id_of (const PprofWriter *self, guint32 function)
+/* The program of who has the most: what it has mapped lowest, since the kernel puts libraries above
+ * it. */
+static guint32
+find_main (const PprofWriter *self, const SondeCallTree *tree)
 {
-  return function != SONDE_CALL_TRUNCATED ? function : self->source->n_functions;
+  guint32 found = SONDE_EXPORT_NO_MAPPING;
+
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
+    {
+      guint32 number
+          = sonde_export_frames_place (
+                self->frames,
+                sonde_export_frames_frame (self->frames, sonde_call_tree_node (tree, i)->id)->place)
+                ->mapping;
+      const SondeExportMapping *mapping = number != SONDE_EXPORT_NO_MAPPING
+                                              ? sonde_export_frames_mapping (self->frames, number)
+                                              : NULL;
+
+      if (mapping != NULL && mapping->path[0] == '/'
+          && (found == SONDE_EXPORT_NO_MAPPING
+              || mapping->start < sonde_export_frames_mapping (self->frames, found)->start))
+        found = number;
+    }
+  return found;
+}
+
+/* A place is one location with all that is inlined there; where a stack has not all of it, each
+ * frame is one, behind those of places. */
+static guint64
+take_location (PprofWriter *self, const guint32 *ids, gsize n_ids, gsize *n_taken)
+{
+  guint32 number = sonde_export_frames_frame (self->frames, ids[0])->place;
+  const SondeExportPlace *place = sonde_export_frames_place (self->frames, number);
+  gsize n = 0;
+
+  while (n < n_ids && n < place->n_frames && ids[n] == place->first + n)
+    n++;
+  *n_taken = n == place->n_frames ? n : 1;
+  if (n == place->n_frames)
+    {
+      self->is_place_told[number] = TRUE;
+      return (guint64) number + 1;
+    }
+  self->is_frame_told[ids[0]] = TRUE;
+  return (guint64) sonde_export_frames_n_places (self->frames) + ids[0] + 1;
 }
 
 static void
 write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
 {
   PprofWriter *self = user_data;
-  g_autofree char *comm = sonde_text_escape (self->process->comm, -1);
-  Sonde__Pprof__Label pid = SONDE__PPROF__LABEL__INIT;
-  Sonde__Pprof__Label name = SONDE__PPROF__LABEL__INIT;
-  Sonde__Pprof__Label *labels[] = { &pid, &name };
   Sonde__Pprof__Sample sample = SONDE__PPROF__SAMPLE__INIT;
   Sonde__Pprof__Sample *samples[] = { &sample };
   Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
   gint64 values[N_VALUES] = { 0 };
   guint64 cpu_ns;
+  gsize n_taken;
 
   g_array_set_size (self->location_ids, 0);
-  for (gsize i = n_ids; i > 0; i--)
+  for (gsize i = 0; i < n_ids; i += n_taken)
     {
-      guint64 id = id_of (self, ids[i - 1]);
+      guint64 id = take_location (self, ids + i, n_ids - i, &n_taken);
 
-      self->is_truncated |= ids[i - 1] == SONDE_CALL_TRUNCATED;
       g_array_append_val (self->location_ids, id);
+    }
+  for (guint i = 0; i < self->location_ids->len / 2; i++)
+    {
+      guint64 *at = &g_array_index (self->location_ids, guint64, i);
+      guint64 *other
+          = &g_array_index (self->location_ids, guint64, self->location_ids->len - 1 - i);
+      guint64 outer = *at;
+
+      *at = *other;
+      *other = outer;
     }
   switch (self->unit)
     {
@@ -148,19 +213,70 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
       set_value (self, values, VALUE_BYTES, weight);
       break;
     }
-  pid.key = number_text (self, "pid");
-  pid.num = self->process->pid;
-  name.key = number_text (self, "comm");
-  name.str = number_text (self, comm);
-  sample.n_location_id = n_ids;
+  sample.n_location_id = self->location_ids->len;
   sample.location_id = (uint64_t *) (void *) self->location_ids->data;
   sample.n_value = self->n_columns;
   sample.value = values;
-  sample.n_label = G_N_ELEMENTS (labels);
-  sample.label = labels;
+  sample.n_label = self->n_labels;
+  sample.label = self->labels;
   piece.n_sample = 1;
   piece.sample = samples;
   write_piece (self, &piece);
+}
+
+/* --- whose they are --- */
+
+static void
+set_number (PprofWriter *self, Sonde__Pprof__Label *label, const char *key, gint32 number)
+{
+  sonde__pprof__label__init (label);
+  label->key = number_text (self, key);
+  label->num = number;
+  self->labels[self->n_labels++] = label;
+}
+
+/* @text: of foreign origin; NULL: there is none */
+static void
+set_text (PprofWriter *self, Sonde__Pprof__Label *label, const char *key, const char *text)
+{
+  g_autofree char *shown = text != NULL ? sonde_text_escape (text, -1) : NULL;
+
+  if (shown == NULL)
+    return;
+  sonde__pprof__label__init (label);
+  label->key = number_text (self, key);
+  label->str = number_text (self, shown);
+  self->labels[self->n_labels++] = label;
+}
+
+/* The stacks of @group, with the labels that all of it has. */
+static void
+write_group (PprofWriter *self, const SondeProfileProcess *group)
+{
+  const SondeCaptureModel *model = self->source->model;
+  SondeBy by = self->source->options.by;
+  gboolean is_process = group->process.pid >= 0;
+  const char *cgroup = is_process ? sonde_capture_model_cgroup (model, group->process.pid) : NULL;
+  g_autofree char *unit = cgroup != NULL ? sonde_cgroup_dup_unit (cgroup) : NULL;
+  g_autofree char *container = cgroup != NULL ? sonde_cgroup_dup_container (cgroup) : NULL;
+  Sonde__Pprof__Label labels[N_LABELS];
+
+  self->n_labels = 0;
+  /* Of several commands they are one, as [n more] or as what --by has them. */
+  if (group->command != NULL)
+    set_text (self, &labels[LABEL_COMM], "comm", group->command);
+  else if (by >= SONDE_BY_COMMAND)
+    set_text (self, &labels[LABEL_COMM], "comm", group->process.comm);
+  if (by == SONDE_BY_THREAD && group->tid != SONDE_TID_ALL)
+    set_text (self, &labels[LABEL_THREAD], "thread", group->process.comm);
+  if (is_process)
+    set_number (self, &labels[LABEL_PID], "pid", group->process.pid);
+  if (by == SONDE_BY_THREAD && group->tid >= 0)
+    set_number (self, &labels[LABEL_TID], "tid", group->tid);
+  set_text (self, &labels[LABEL_UNIT], "unit", by == SONDE_BY_UNIT ? group->process.comm : unit);
+  set_text (self, &labels[LABEL_CONTAINER], "container",
+            by == SONDE_BY_CONTAINER ? group->process.comm : container);
+  sonde_export_foreach_stack (group->tree, write_stack, self);
 }
 
 static gboolean
@@ -174,66 +290,146 @@ write_stacks (PprofWriter *self, SondeUnit unit, GError **error)
   if (profile == NULL)
     return FALSE;
   self->unit = unit;
+  sonde_profile_limit (profile, MAX_GROUPS);
+  if (self->main == SONDE_EXPORT_NO_MAPPING && sonde_profile_n_processes (profile) > 0)
+    self->main = find_main (self, sonde_profile_process (profile, 0)->tree);
   for (guint i = 0; i < sonde_profile_n_processes (profile); i++)
-    {
-      self->process = &sonde_profile_process (profile, i)->process;
-      sonde_export_foreach_stack (sonde_profile_process (profile, i)->tree, write_stack, self);
-    }
+    write_group (self, sonde_profile_process (profile, i));
   return TRUE;
 }
 
 /* --- names --- */
 
-static guint64
-write_mapping (PprofWriter *self, GHashTable *mappings, const char *module)
+static void
+write_mapping (PprofWriter *self, guint32 number)
 {
+  const SondeExportMapping *told = sonde_export_frames_mapping (self->frames, number);
+  g_autofree char *path = sonde_text_escape (told->path, -1);
+  g_autofree char *build_id
+      = told->build_id != NULL ? sonde_text_escape (told->build_id, -1) : NULL;
   Sonde__Pprof__Mapping mapping = SONDE__PPROF__MAPPING__INIT;
   Sonde__Pprof__Mapping *messages[] = { &mapping };
   Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
-  guint known = GPOINTER_TO_UINT (g_hash_table_lookup (mappings, module));
 
-  if (known > 0 || module[0] == '\0')
-    return known;
-  mapping.id = g_hash_table_size (mappings) + 1;
-  mapping.filename = number_text (self, module);
-  mapping.has_functions = TRUE;
+  mapping.id = (guint64) number + 1;
+  mapping.memory_start = told->start;
+  mapping.memory_limit = told->end;
+  mapping.file_offset = told->offset;
+  mapping.filename = number_text (self, path);
+  mapping.build_id = build_id != NULL ? number_text (self, build_id) : 0;
+  /* Nobody is to look them up again. */
+  mapping.has_functions = mapping.has_filenames = TRUE;
+  mapping.has_line_numbers = mapping.has_inline_frames = TRUE;
   piece.n_mapping = 1;
   piece.mapping = messages;
   write_piece (self, &piece);
-  g_hash_table_insert (mappings, (gpointer) module, GUINT_TO_POINTER ((guint) mapping.id));
-  return mapping.id;
 }
 
-/* Each function is a location, too: addresses would say no more than their names. */
-static void
-write_functions (PprofWriter *self)
+/* Once for all of its lines. */
+static guint64
+write_function (PprofWriter *self, guint8 *is_told, guint32 frame)
 {
-  g_autoptr (GHashTable) mappings = g_hash_table_new (sonde_text_hash, g_str_equal);
+  guint32 whole = sonde_export_frames_frame (self->frames, frame)->whole;
+  const SondeFunction *named = sonde_export_source_function (self->source, frame);
+  Sonde__Pprof__Function function = SONDE__PPROF__FUNCTION__INIT;
+  Sonde__Pprof__Function *functions[] = { &function };
+  Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
 
-  guint32 n = self->source->n_functions;
-  guint32 n_told = self->is_truncated ? n : n - 1;
+  function.id = (guint64) whole + 1;
+  if (is_told[whole])
+    return function.id;
+  is_told[whole] = TRUE;
+  function.name = function.system_name = number_text (self, named->name);
+  function.filename = number_text (self, named->file);
+  function.start_line = named->begin;
+  piece.n_function = 1;
+  piece.function = functions;
+  write_piece (self, &piece);
+  return function.id;
+}
 
-  for (guint32 id = 1; id <= n_told; id++)
+/* @n_frames from @first on, of @place. */
+static void
+write_location (PprofWriter *self,
+                guint8 *is_told,
+                guint64 id,
+                const SondeExportPlace *place,
+                guint32 first,
+                guint32 n_frames)
+{
+  g_autofree Sonde__Pprof__Line *lines = g_new (Sonde__Pprof__Line, n_frames);
+  g_autofree Sonde__Pprof__Line **ordered = g_new (Sonde__Pprof__Line *, n_frames);
+  Sonde__Pprof__Location location = SONDE__PPROF__LOCATION__INIT;
+  Sonde__Pprof__Location *locations[] = { &location };
+  Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
+
+  for (guint32 i = 0; i < n_frames; i++)
     {
-      const SondeFunction *named = sonde_export_source_function (self->source, id % n);
-      Sonde__Pprof__Function function = SONDE__PPROF__FUNCTION__INIT;
-      Sonde__Pprof__Function *functions[] = { &function };
-      Sonde__Pprof__Line line = SONDE__PPROF__LINE__INIT;
-      Sonde__Pprof__Line *lines[] = { &line };
-      Sonde__Pprof__Location location = SONDE__PPROF__LOCATION__INIT;
-      Sonde__Pprof__Location *locations[] = { &location };
-      Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
+      const SondeFunction *function = sonde_export_source_function (self->source, first + i);
 
-      function.id = location.id = line.function_id = id;
-      function.name = function.system_name = number_text (self, named->name);
-      location.mapping_id = write_mapping (self, mappings, named->module);
-      location.n_line = 1;
-      location.line = lines;
-      piece.n_function = piece.n_location = 1;
-      piece.function = functions;
-      piece.location = locations;
-      write_piece (self, &piece);
+      sonde__pprof__line__init (&lines[i]);
+      lines[i].function_id = write_function (self, is_told, first + i);
+      lines[i].line = function->line;
+      ordered[n_frames - 1 - i] = &lines[i];
     }
+  location.id = id;
+  location.mapping_id = (guint32) (place->mapping + 1);
+  location.address = place->address;
+  location.n_line = n_frames;
+  location.line = ordered;
+  piece.n_location = 1;
+  piece.location = locations;
+  write_piece (self, &piece);
+}
+
+static void
+write_locations (PprofWriter *self)
+{
+  g_autofree guint8 *is_told = g_new0 (guint8, sonde_export_frames_n_wholes (self->frames));
+  guint32 n_places = sonde_export_frames_n_places (self->frames);
+
+  if (self->main != SONDE_EXPORT_NO_MAPPING)
+    write_mapping (self, self->main);
+  for (guint32 i = 0; i < sonde_export_frames_n_mappings (self->frames); i++)
+    if (i != self->main)
+      write_mapping (self, i);
+  for (guint32 i = 0; i < n_places; i++)
+    {
+      const SondeExportPlace *place = sonde_export_frames_place (self->frames, i);
+
+      if (self->is_place_told[i])
+        write_location (self, is_told, (guint64) i + 1, place, place->first, place->n_frames);
+    }
+  for (guint32 i = 0; i < sonde_export_frames_n_frames (self->frames); i++)
+    if (self->is_frame_told[i])
+      write_location (self, is_told, (guint64) n_places + i + 1,
+                      sonde_export_frames_place (
+                          self->frames, sonde_export_frames_frame (self->frames, i)->place),
+                      i, 1);
+}
+
+/* What the capture says of itself. */
+static void
+write_comments (PprofWriter *self, Value shown, const char *type)
+{
+  static const char *const keys[] = { "host", "machine", "kernel-release", "event", "scope" };
+  gint64 comments[G_N_ELEMENTS (keys) + 1];
+  Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;
+
+  comments[piece.n_comment++] = number_text (self, "sondectl " SONDE_VERSION);
+  for (gsize i = 0; i < G_N_ELEMENTS (keys); i++)
+    {
+      g_autofree char *value = sonde_export_source_describe (self->source, keys[i], "");
+      g_autofree char *text = g_strdup_printf ("%s: %s", keys[i], value);
+      g_autofree char *comment = sonde_text_escape (text, -1);
+
+      if (value[0] != '\0')
+        comments[piece.n_comment++] = number_text (self, comment);
+    }
+  piece.comment = comments;
+  if (self->columns[shown] >= 0)
+    piece.default_sample_type = number_text (self, type);
+  write_piece (self, &piece);
 }
 
 gboolean
@@ -248,7 +444,16 @@ sonde_export_pprof (SondeExportSource *source,
   g_autoptr (GArray) location_ids = g_array_new (FALSE, FALSE, sizeof (guint64));
   g_autofree char *given = sonde_export_source_describe (source, "event", "samples");
   g_autofree char *event = sonde_text_escape (given, -1);
+  g_autoptr (SondeExportFrames) of_functions
+      = source->frames == NULL ? sonde_export_frames_new_of_functions (source->resolver) : NULL;
+  const SondeExportFrames *frames = source->frames != NULL ? source->frames : of_functions;
+  g_autofree guint8 *is_place_told = g_new0 (guint8, sonde_export_frames_n_places (frames));
+  g_autofree guint8 *is_frame_told = g_new0 (guint8, sonde_export_frames_n_frames (frames));
   PprofWriter profile = { .source = source,
+                          .frames = frames,
+                          .is_place_told = is_place_told,
+                          .is_frame_told = is_frame_told,
+                          .main = SONDE_EXPORT_NO_MAPPING,
                           .output = output,
                           .texts = texts,
                           .table = table,
@@ -256,8 +461,7 @@ sonde_export_pprof (SondeExportSource *source,
                           .columns = { -1, -1, -1, -1, -1, -1 },
                           .location_ids = location_ids };
 
-  if (g_str_equal (event, "cpu-clock"))
-    profile.sample_ns = (guint64) sonde_export_source_interval_ns (source);
+  profile.sample_ns = sonde_export_source_sample_ns (source);
   number_text (&profile, "");
   if (sonde_export_source_count (profile.source, SONDE_UNIT_SAMPLES) > 0)
     {
@@ -281,7 +485,8 @@ sonde_export_pprof (SondeExportSource *source,
       || !write_stacks (&profile, SONDE_UNIT_CALLS, error)
       || !write_stacks (&profile, SONDE_UNIT_SELF, error))
     return FALSE;
-  write_functions (&profile);
+  write_locations (&profile);
+  write_comments (&profile, VALUE_CPU, "cpu");
   for (guint i = 0; i < table->len; i++)
     {
       Sonde__Pprof__Profile piece = SONDE__PPROF__PROFILE__INIT;

@@ -15,6 +15,8 @@ typedef struct
   guint32 n_functions;
   gboolean is_truncated; /* whether SONDE_TRUNCATED stands in any stack */
   GArray *weights;       /* guint64: of the stacks of the process at hand */
+  guint64 sample_ns;     /* of CPU time; 0: not known */
+  guint64 scale;         /* of the weights at hand */
 } SpeedscopeWriter;
 
 /* Function 0, which few captures need, is the last frame. */
@@ -37,6 +39,8 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
   for (gsize i = 0; i < n_ids; i++)
     g_string_append_printf (out, "%s%u", i > 0 ? "," : "", frame_of (self, ids[i]));
   g_string_append_c (out, ']');
+  if (!g_uint64_checked_mul (&weight, weight, self->scale))
+    weight = G_MAXUINT64;
   g_array_append_val (self->weights, weight);
   sonde_export_output_pass (self->output);
 }
@@ -64,12 +68,18 @@ write_process (SpeedscopeWriter *self,
   g_autofree char *name = g_strconcat (label, views[unit].suffix, NULL);
   GString *out = output->text;
 
+  gboolean is_time = unit == SONDE_UNIT_SAMPLES && self->sample_ns > 0;
+  guint64 total;
+
+  self->scale = is_time ? self->sample_ns : 1;
+  if (!g_uint64_checked_mul (&total, sonde_call_tree_node (process->tree, 0)->total, self->scale))
+    total = G_MAXUINT64;
   g_array_set_size (self->weights, 0);
   g_string_append_printf (out, "%s\n{\"type\":\"sampled\",\"name\":", is_first ? "" : ",");
   sonde_json_append_escaped (out, name);
   g_string_append_printf (
       out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" G_GUINT64_FORMAT ",\"samples\":[",
-      views[unit].unit, sonde_call_tree_node (process->tree, 0)->total);
+      is_time ? "nanoseconds" : views[unit].unit, total);
   sonde_export_foreach_stack (process->tree, write_stack, self);
   g_string_append (out, "],\n\"weights\":[");
   for (guint i = 0; i < self->weights->len; i++)
@@ -108,7 +118,10 @@ sonde_export_speedscope (SondeExportSource *source,
   static const SondeUnit units[]
       = { SONDE_UNIT_SAMPLES, SONDE_UNIT_BYTES, SONDE_UNIT_SELF, SONDE_UNIT_CALLS };
   g_autoptr (GArray) weights = g_array_new (FALSE, FALSE, sizeof (guint64));
-  SpeedscopeWriter receiver = { output, source->n_functions, FALSE, weights };
+  SpeedscopeWriter receiver = { .output = output,
+                                .n_functions = source->n_functions,
+                                .weights = weights,
+                                .sample_ns = sonde_export_source_sample_ns (source) };
   gboolean is_first = TRUE;
   guint n_units = 0;
 

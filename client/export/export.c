@@ -101,11 +101,12 @@ new_source (const char *path,
   return self;
 }
 
-SondeExportSource *
-sonde_export_source_new (const char *path,
-                         const SondeReportOptions *options,
-                         SondeProgress *progress,
-                         GError **error)
+static SondeExportSource *
+new_source_named (const char *path,
+                  const SondeReportOptions *options,
+                  const SondeSymbolOptions *symbols,
+                  SondeProgress *progress,
+                  GError **error)
 {
   static const SondeModelFuncs funcs = { .sample = ignore_sample, .allocation = count_allocation };
   g_autoptr (SondeExportSource) self = new_source (path, options, progress, error);
@@ -116,10 +117,45 @@ sonde_export_source_new (const char *path,
   if (!read_into (self, self->model, error))
     return NULL;
   sonde_progress_begin (progress, "Looking up names", 0);
-  self->resolver = sonde_symbol_resolver_new (self->model, NULL);
+  self->resolver = sonde_symbol_resolver_new (self->model, symbols);
   sonde_symbol_resolver_find_all (self->resolver);
   self->n_functions = sonde_symbol_resolver_n_functions (self->resolver);
   return g_steal_pointer (&self);
+}
+
+SondeExportSource *
+sonde_export_source_new (const char *path,
+                         const SondeReportOptions *options,
+                         SondeProgress *progress,
+                         GError **error)
+{
+  return new_source_named (path, options, NULL, progress, error);
+}
+
+/* Lines of files are kept for the next time in @folder, which lives longer. */
+static SondeSymbolOptions
+want_lines (char **folder)
+{
+  *folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
+  return (SondeSymbolOptions){ .inlines = TRUE, .lines = TRUE, .cache_folder = *folder };
+}
+
+SondeExportSource *
+sonde_export_source_new_frames (const char *path,
+                                const SondeReportOptions *options,
+                                SondeProgress *progress,
+                                GError **error)
+{
+  g_autofree char *folder = NULL;
+  const SondeSymbolOptions symbols = want_lines (&folder);
+  SondeExportSource *self = new_source_named (path, options, &symbols, progress, error);
+
+  if (self != NULL)
+    {
+      self->frames = sonde_export_frames_new (self->model, self->resolver);
+      self->n_functions = sonde_export_frames_n_frames (self->frames);
+    }
+  return self;
 }
 
 void
@@ -127,6 +163,7 @@ sonde_export_source_free (SondeExportSource *self)
 {
   if (self == NULL)
     return;
+  sonde_export_frames_free (self->frames);
   if (self->heap == NULL && self->calls == NULL)
     {
       sonde_symbol_resolver_free (self->resolver);
@@ -143,7 +180,10 @@ sonde_export_source_free (SondeExportSource *self)
 const SondeFunction *
 sonde_export_source_function (const SondeExportSource *self, guint32 function)
 {
-  return sonde_symbol_resolver_function (self->resolver, function);
+  return sonde_symbol_resolver_function (
+      self->resolver, self->frames != NULL
+                          ? sonde_export_frames_frame (self->frames, function)->function
+                          : function);
 }
 
 char *
@@ -174,6 +214,14 @@ sonde_export_source_interval_ns (const SondeExportSource *self)
 }
 
 guint64
+sonde_export_source_sample_ns (const SondeExportSource *self)
+{
+  g_autofree char *event = sonde_export_source_describe (self, "event", "");
+
+  return g_str_equal (event, "cpu-clock") ? (guint64) sonde_export_source_interval_ns (self) : 0;
+}
+
+guint64
 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit)
 {
   switch (unit)
@@ -200,18 +248,33 @@ static gboolean
 name_stack (SondeExportSource *self, SondeExportStack *stack)
 {
   guint32 n_locations = sonde_capture_model_n_locations (self->model);
+  gsize n = stack->n_frames;
 
-  g_array_set_size (self->stack, (guint) stack->n_frames);
-  for (gsize i = 0; i < stack->n_frames; i++)
+  g_array_set_size (self->stack, 0);
+  for (gsize i = 0; i < n; i++)
     {
-      guint32 n; /* 1: none is inlined */
+      const SondeExportPlace *place;
+      guint32 n_here; /* 1: none is inlined */
 
       if (stack->locations[i] >= n_locations)
         return FALSE;
-      g_array_index (self->stack, guint32, i)
-          = *sonde_symbol_resolver_get (self->resolver, stack->locations[i], &n);
+      if (self->frames == NULL)
+        {
+          g_array_append_vals (
+              self->stack, sonde_symbol_resolver_get (self->resolver, stack->locations[i], &n_here),
+              1);
+          continue;
+        }
+      place = sonde_export_frames_find (self->frames, stack->locations[i]);
+      for (guint32 k = 0; k < place->n_frames; k++)
+        {
+          guint32 frame = place->first + k;
+
+          g_array_append_val (self->stack, frame);
+        }
     }
   stack->functions = (const guint32 *) (void *) self->stack->data;
+  stack->n_frames = self->stack->len;
   return stack->process < sonde_capture_model_n_processes (self->model);
 }
 
@@ -253,8 +316,13 @@ take_allocation (const SondeModelAllocation *allocation, gpointer user_data)
     .locations = allocation->locations,
     .n_frames = allocation->n_locations,
     .size_bytes = allocation->size_bytes,
+    .address = allocation->address,
   };
 
+  if (self->funcs.freed != NULL && allocation->size_bytes == 0
+      && allocation->process < sonde_capture_model_n_processes (self->model)
+      && is_wanted (self, allocation->process, allocation->tid, allocation->time_ns))
+    self->funcs.freed (&stack, self->user_data);
   if (self->funcs.allocation != NULL && allocation->size_bytes > 0
       && is_wanted (self, allocation->process, allocation->tid, allocation->time_ns)
       && may_tell (self, stack.n_frames) && name_stack (self, &stack))
@@ -373,10 +441,8 @@ sonde_export_source_new_heap (const char *path,
                               SondeProgress *progress,
                               GError **error)
 {
-  g_autofree char *cache_folder
-      = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);
-  const SondeSymbolOptions symbols
-      = { .inlines = TRUE, .lines = TRUE, .cache_folder = cache_folder };
+  g_autofree char *folder = NULL;
+  const SondeSymbolOptions symbols = want_lines (&folder);
 
   return new_heap_source (path, options, &symbols, progress, error);
 }
@@ -436,8 +502,10 @@ sonde_export_source_new_calls (const char *path,
 static SondeProfile *
 new_profile (const SondeExportSource *self, SondeUnit unit)
 {
-  SondeProfile *profile = sonde_profile_new (unit, self->resolver);
+  SondeProfile *profile = sonde_profile_new (unit, self->frames == NULL ? self->resolver : NULL);
 
+  for (guint32 i = 0; self->frames != NULL && i < self->n_functions; i++)
+    sonde_profile_add_function (profile, sonde_export_source_function (self, i));
   sonde_profile_group (profile, sonde_grouping_new (self->options.by, self->model));
   return profile;
 }

@@ -7,6 +7,7 @@
 #include "client/base/output.h"
 #include "client/base/progress.h"
 #include "client/calls/calls.h"
+#include "client/export/export-frames.h"
 #include "client/heap/heap.h"
 #include "client/model/capture-model.h"
 #include "client/names/symbol-resolver.h"
@@ -32,9 +33,10 @@ typedef struct
   gint32 tid;
   gint64 time_ns;           /* CLOCK_MONOTONIC; a later event may have an earlier time */
   const guint32 *functions; /* numbers of sonde_export_source_function(), outermost first */
-  const guint32 *locations; /* of the same frames */
   gsize n_frames;
-  gint64 size_bytes; /* allocated; 0 of a sample */
+  const guint32 *locations; /* as many, but of a source with frames */
+  gint64 size_bytes;        /* allocated; 0 of a sample, and of what is freed */
+  guint64 address;          /* of what was allocated or freed */
 } SondeExportStack;
 
 /* What is told as it comes; NULL: not wanted. The arguments are valid during the call. Of the
@@ -43,6 +45,7 @@ typedef struct
 {
   void (*sample) (const SondeExportStack *sample, gpointer user_data);
   void (*allocation) (const SondeExportStack *allocation, gpointer user_data);
+  void (*freed) (const SondeExportStack *freed, gpointer user_data); /* without a stack */
   void (*mark) (const SondeModelMark *mark, gpointer user_data);
   void (*value) (const SondeModelValue *value, gpointer user_data);
 } SondeExportFuncs;
@@ -62,6 +65,7 @@ typedef struct
   SondeCaptureModel *model; /* of the whole capture; who keeps things of the events takes of its
                                budget */
   SondeSymbolResolver *resolver;
+  SondeExportFrames *frames; /* whose numbers those of functions are; NULL: the resolver's */
   guint32 n_functions;
   guint64 n_allocated;
   gboolean has_calls; /* files of them, in which something may be */
@@ -87,6 +91,12 @@ SondeExportSource *sonde_export_source_new (const char *path,
                                             const SondeReportOptions *options,
                                             SondeProgress *progress,
                                             GError **error);
+/* The same, for what shows places: functions are its frames, of which inlined ones and those of
+ * other lines are others. */
+SondeExportSource *sonde_export_source_new_frames (const char *path,
+                                                   const SondeReportOptions *options,
+                                                   SondeProgress *progress,
+                                                   GError **error);
 /* The same, for what shows the heap over time: read in order of time, with inlined functions and
  * lines. */
 SondeExportSource *sonde_export_source_new_heap (const char *path,
@@ -113,6 +123,8 @@ char *
 sonde_export_source_describe (const SondeExportSource *self, const char *key, const char *fallback);
 /* Between samples of a thread that runs; a guess if their event does not count time. */
 gint64 sonde_export_source_interval_ns (const SondeExportSource *self);
+/* CPU time that a sample stands for; 0: not known, its event counts something else. */
+guint64 sonde_export_source_sample_ns (const SondeExportSource *self);
 /* Samples, or allocations with UNIT_BYTES and UNIT_BLOCKS, or calls, with UNIT_SELF if some of them
  * were timed. */
 guint64 sonde_export_source_count (const SondeExportSource *self, SondeUnit unit);
@@ -189,4 +201,6 @@ SondeExportFunc sonde_export_perfetto;
 SondeExportFunc sonde_export_pprof;
 SondeExportFunc sonde_export_perf_script;
 SondeExportFunc sonde_export_chrome;
-SondeExportFunc sonde_export_heaptrack; /* of a source with a heap */
+SondeExportFunc sonde_export_cpuprofile;
+SondeExportFunc sonde_export_heaptrack;   /* of a source with a heap, as is */
+SondeExportFunc sonde_export_heapprofile; /* what lived at its peak */

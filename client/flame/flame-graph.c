@@ -48,7 +48,7 @@ ensure_function (Builder *self, SondeFlameKind kind, const char *name, const cha
   g_autofree char *key = g_strdup_printf ("%d %s\n%s", kind, name, module);
   GPtrArray *functions = self->graph->all;
   const guint64 no_weight = 0;
-  const SondeFunction of_fold = { name, module, "" };
+  const SondeFunction of_fold = { .name = name, .module = module, .source = "", .file = "" };
   guint8 fold_kind;
   SondeFlameFunction *function;
   gpointer found;

@@ -223,6 +223,28 @@ sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, cons
     }
 }
 
+void
+sonde_call_tree_add_below (SondeCallTree *self, guint32 node, const SondeCallTree *source)
+{
+  g_autofree guint32 *new_nodes = g_new0 (guint32, source->nodes->len);
+
+  new_nodes[0] = node;
+  NODE (self, node)->self += NODE (source, 0)->self;
+  for (guint32 i = 1; i < source->nodes->len; i++)
+    {
+      new_nodes[i] = sonde_call_tree_ensure_child (self, new_nodes[NODE (source, i)->parent],
+                                                   NODE (source, i)->id);
+      NODE (self, new_nodes[i])->self += NODE (source, i)->self;
+      NODE (self, new_nodes[i])->total += NODE (source, i)->total;
+    }
+  for (guint32 i = node;; i = NODE (self, i)->parent)
+    {
+      NODE (self, i)->total += NODE (source, 0)->total;
+      if (i == 0)
+        break;
+    }
+}
+
 SondeCallTree *
 sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids)
 {

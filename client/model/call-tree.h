@@ -71,6 +71,9 @@ const SondeCallNode *sonde_call_tree_node (const SondeCallTree *self, guint32 no
 void
 sonde_call_tree_add_tree (SondeCallTree *self, const SondeCallTree *source, const guint32 *new_ids);
 
+/* Adds all stacks of @source below @node. */
+void sonde_call_tree_add_below (SondeCallTree *self, guint32 node, const SondeCallTree *source);
+
 /* A new tree where each id is replaced by @new_ids[id]; siblings that become equal are merged. */
 SondeCallTree *sonde_call_tree_remap (const SondeCallTree *self, const guint32 *new_ids);
 

@@ -260,12 +260,6 @@ ensure_functions (DebugLines *self, Dwarf_Die *unit)
   return functions;
 }
 
-static char *
-dup_base_name (const char *path)
-{
-  return path != NULL ? g_path_get_basename (path) : NULL;
-}
-
 /* Linkage names tell overloads apart; languages without them have plain names. */
 static char *
 dup_function_name (Dwarf_Die *die)
@@ -279,6 +273,19 @@ dup_function_name (Dwarf_Die *die)
     return NULL;
   name = dwarf_formstring (&attribute);
   return g_strdup (name);
+}
+
+/* 0: unknown */
+static guint
+find_begin (Dwarf_Die *die)
+{
+  Dwarf_Attribute attribute;
+  Dwarf_Word value;
+
+  return dwarf_formudata (dwarf_attr_integrate (die, DW_AT_decl_line, &attribute), &value) == 0
+                 && value <= G_MAXINT
+             ? (guint) value
+             : 0;
 }
 
 /* The child of @parent that @vaddr is in. */
@@ -344,13 +351,14 @@ debug_lines_lookup (DebugLines *self, guint64 vaddr)
   line = dwarf_getsrc_die (&unit->die, vaddr);
   if (line != NULL)
     {
-      frame.file = dup_base_name (dwarf_linesrc (line, NULL, NULL));
+      frame.file = g_strdup (dwarf_linesrc (line, NULL, NULL));
       if (dwarf_lineno (line, &number) == 0 && number > 0)
         frame.line = (guint) number;
     }
   for (guint i = n; i > 0; i--)
     {
       frame.function = dup_function_name (&chain[i - 1]);
+      frame.begin = find_begin (&chain[i - 1]);
       g_array_append_val (frames, frame);
       frame = (SondeSourceFrame){ 0 };
       if (i > 1) /* the next one out is where this one is called */
@@ -367,7 +375,7 @@ debug_lines_lookup (DebugLines *self, guint64 vaddr)
             frame.line = (guint) value;
           if (dwarf_formudata (dwarf_attr (inlined, DW_AT_call_file, &attribute), &value) == 0
               && dwarf_getsrcfiles (&unit->die, &files, &n_files) == 0 && value < n_files)
-            frame.file = dup_base_name (dwarf_filesrc (files, value, NULL, NULL));
+            frame.file = g_strdup (dwarf_filesrc (files, value, NULL, NULL));
         }
     }
   if (n == 0 && frame.file != NULL)
@@ -377,11 +385,11 @@ debug_lines_lookup (DebugLines *self, guint64 vaddr)
 
 /* --- lines that are kept from one run to the next --- */
 
-#define TYPE              "(sa(ta(ssu)))" /* stamp, entries */
-#define MAX_CACHE_BYTES   (64u << 20)     /* of all programs: the oldest ones go */
-#define MAX_CACHE_ENTRIES 200000u         /* addresses of one program */
+#define TYPE              "(sa(ta(ssuu)))" /* stamp, entries */
+#define MAX_CACHE_BYTES   (64u << 20)      /* of all programs: the oldest ones go */
+#define MAX_CACHE_ENTRIES 200000u          /* addresses of one program */
 
-/* One file for each build id: a GVariant of type (sa(ta(ssu))), of a stamp, and of addresses and
+/* One file for each build id: a GVariant of type (sa(ta(ssuu))), of a stamp, and of addresses and
  * their frames ("" for what is unknown). A file that has another stamp, is damaged or somebody
  * else's counts as none. Looking up DWARF of a large program takes seconds, this takes none. */
 typedef struct
@@ -415,11 +423,12 @@ read_entry (LineCache *self, guint64 vaddr, GVariantIter *texts)
   const char *function;
   const char *file;
   guint line;
+  guint begin;
 
   while (frames->len < MAX_INLINES
-         && g_variant_iter_next (texts, "(&s&su)", &function, &file, &line))
+         && g_variant_iter_next (texts, "(&s&suu)", &function, &file, &line, &begin))
     {
-      SondeSourceFrame frame = { dup_known (function), dup_known (file), line };
+      SondeSourceFrame frame = { dup_known (function), dup_known (file), line, begin };
 
       g_array_append_val (frames, frame);
     }
@@ -444,10 +453,10 @@ load (LineCache *self)
   content = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE (TYPE), bytes, FALSE));
   if (!g_variant_is_normal_form (content))
     return;
-  g_variant_get (content, "(&sa(ta(ssu)))", &stamp, &entries);
+  g_variant_get (content, "(&sa(ta(ssuu)))", &stamp, &entries);
   if (!g_str_equal (stamp, self->stamp) || g_variant_iter_n_children (entries) > MAX_CACHE_ENTRIES)
     return;
-  while (g_variant_iter_next (entries, "(ta(ssu))", &vaddr, &texts))
+  while (g_variant_iter_next (entries, "(ta(ssuu))", &vaddr, &texts))
     {
       read_entry (self, vaddr, texts);
       g_variant_iter_free (texts);
@@ -506,21 +515,21 @@ build (const LineCache *self)
   guint n = 0;
 
   g_variant_builder_add (&content, "s", self->stamp);
-  g_variant_builder_open (&content, G_VARIANT_TYPE ("a(ta(ssu))"));
+  g_variant_builder_open (&content, G_VARIANT_TYPE ("a(ta(ssuu))"));
   g_hash_table_iter_init (&iter, self->entries);
   while (n++ < MAX_CACHE_ENTRIES && g_hash_table_iter_next (&iter, &key, &value))
     {
       const GArray *frames = value;
 
-      g_variant_builder_open (&content, G_VARIANT_TYPE ("(ta(ssu))"));
+      g_variant_builder_open (&content, G_VARIANT_TYPE ("(ta(ssuu))"));
       g_variant_builder_add (&content, "t", *(const guint64 *) key);
-      g_variant_builder_open (&content, G_VARIANT_TYPE ("a(ssu)"));
+      g_variant_builder_open (&content, G_VARIANT_TYPE ("a(ssuu)"));
       for (guint i = 0; i < frames->len; i++)
         {
           const SondeSourceFrame *frame = &g_array_index (frames, SondeSourceFrame, i);
 
-          g_variant_builder_add (&content, "(ssu)", known (frame->function), known (frame->file),
-                                 frame->line);
+          g_variant_builder_add (&content, "(ssuu)", known (frame->function), known (frame->file),
+                                 frame->line, frame->begin);
         }
       g_variant_builder_close (&content);
       g_variant_builder_close (&content);
@@ -644,7 +653,7 @@ open_cache (SondeModuleFile *self, const char *folder)
   sonde_debug_reference_hex (&self->reference, hex);
   if (fstat (self->fd, &st) < 0)
     return;
-  stamp = g_strdup_printf ("%" G_GINT64_FORMAT " %" G_GINT64_FORMAT ".%09" G_GINT64_FORMAT,
+  stamp = g_strdup_printf (TYPE " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT ".%09" G_GINT64_FORMAT,
                            (gint64) st.st_size, (gint64) st.st_mtim.tv_sec,
                            (gint64) st.st_mtim.tv_nsec);
   self->cache = line_cache_new (folder, hex, stamp);

@@ -19,8 +19,9 @@ typedef struct SondeModuleFile SondeModuleFile;
 typedef struct
 {
   char *function; /* as stored, may be mangled; NULL: unknown */
-  char *file;     /* base name of the source; NULL: unknown */
+  char *file;     /* path of the source as it was compiled; NULL: unknown */
   guint line;     /* 0: unknown; of a caller: of the call */
+  guint begin;    /* line that the function begins at; 0: unknown */
 } SondeSourceFrame;
 
 /**

@@ -82,14 +82,19 @@ is_same_function (gconstpointer a, gconstpointer b)
          && g_str_equal (left->source, right->source);
 }
 
+/* @given: copied, its texts too */
 static guint32
-add_function (SondeSymbolResolver *self, const char *name, const char *module, const char *source)
+add_function (SondeSymbolResolver *self, const SondeFunction *given)
 {
   Function *function = g_new0 (Function, 1);
 
-  function->function.name = g_string_chunk_insert (self->names, name);
-  function->function.module = sonde_text_pool_add (self->texts, module, SONDE_MAX_PATH_BYTES);
-  function->function.source = sonde_text_pool_add (self->texts, source, SONDE_MAX_PATH_BYTES);
+  function->function = *given;
+  function->function.name = g_string_chunk_insert (self->names, given->name);
+  function->function.module
+      = sonde_text_pool_add (self->texts, given->module, SONDE_MAX_PATH_BYTES);
+  function->function.source
+      = sonde_text_pool_add (self->texts, given->source, SONDE_MAX_PATH_BYTES);
+  function->function.file = sonde_text_pool_add (self->texts, given->file, SONDE_MAX_PATH_BYTES);
   function->number = self->functions->len;
   g_ptr_array_add (self->functions, function);
   g_hash_table_add (self->known, function);
@@ -116,7 +121,7 @@ sonde_symbol_resolver_new (const SondeCaptureModel *model, const SondeSymbolOpti
   self->names = g_string_chunk_new (4096);
   self->texts = sonde_text_pool_new (self->budget);
   self->by_location = g_array_new (FALSE, FALSE, sizeof (guint32));
-  add_function (self, SONDE_TRUNCATED, "", "");
+  add_function (self, &(SondeFunction){ SONDE_TRUNCATED, "", "", "", 0, 0 });
   return self;
 }
 
@@ -136,14 +141,12 @@ sonde_symbol_resolver_free (SondeSymbolResolver *self)
 }
 
 static char *
-dup_source (const SondeSymbolResolver *self, const SondeSourceFrame *frame)
+dup_source (const char *file, guint line)
 {
-  g_autofree char *file = NULL;
+  const char *slash = strrchr (file, '/');
+  const char *name = slash != NULL ? slash + 1 : file;
 
-  if (!self->lines || frame == NULL || frame->file == NULL)
-    return g_strdup ("");
-  file = sonde_text_escape (frame->file, -1);
-  return frame->line > 0 ? g_strdup_printf ("%s:%u", file, frame->line) : g_steal_pointer (&file);
+  return line > 0 ? g_strdup_printf ("%s:%u", name, line) : g_strdup (name);
 }
 
 /* Escaped, and cut where it is longer than anybody reads. */
@@ -167,7 +170,9 @@ ensure_function (SondeSymbolResolver *self,
   char *demangled;
   g_autofree char *shown = NULL;
   g_autofree char *shown_module = NULL;
+  g_autofree char *file = NULL;
   g_autofree char *source = NULL;
+  gboolean has_line = self->lines && frame != NULL && frame->file != NULL;
   const Function *known;
   Function wanted = { .number = 0 };
 
@@ -180,15 +185,21 @@ ensure_function (SondeSymbolResolver *self,
   shown = dup_shown (demangled != NULL ? demangled : name, SONDE_MAX_NAME_BYTES);
   free (demangled);
   shown_module = dup_shown (module != NULL ? module : "", SONDE_MAX_MODULE_BYTES);
-  source = dup_source (self, frame);
-  wanted.function = (SondeFunction){ shown, shown_module, source };
+  file = has_line ? sonde_text_escape (frame->file, -1) : g_strdup ("");
+  source = has_line ? dup_source (file, frame->line) : g_strdup ("");
+  wanted.function = (SondeFunction){ shown, shown_module, source, file, 0, 0 };
+  if (has_line)
+    {
+      wanted.function.line = frame->line;
+      wanted.function.begin = frame->begin;
+    }
   known = g_hash_table_lookup (self->known, &wanted);
   if (known != NULL)
     return known->number;
   if (!sonde_budget_take (self->budget, SONDE_LIMIT_FUNCTION_TEXT,
                           strlen (shown) + strlen (source) + FUNCTION_BYTES))
     return SONDE_CALL_TRUNCATED;
-  return add_function (self, shown, shown_module, source);
+  return add_function (self, &wanted.function);
 }
 
 static void
@@ -564,6 +575,48 @@ sonde_symbol_resolver_find_range (SondeSymbolResolver *self,
   if (range->begin > where->address || range->end <= where->address)
     return NULL;
   return g_strdup (symbol.name);
+}
+
+void
+sonde_symbol_resolver_find_place (SondeSymbolResolver *self,
+                                  guint32 location,
+                                  SondeFilePlace *place)
+{
+  const SondeLocation *where = sonde_capture_model_location (self->model, location);
+  const SondeEmbeddedSymbols *symbols
+      = sonde_embedded_files_symbols (sonde_capture_model_files (self->model));
+  g_auto (Place) found = { 0 };
+  SondeSymbol symbol;
+  gsize index;
+
+  *place = (SondeFilePlace){ 0 };
+  if (where->mapping == NULL)
+    return;
+  find_file (self, where, &found);
+  place->address = found.is_in_file
+                       ? found.vaddr
+                       : where->address - where->mapping->start + where->mapping->offset;
+  if (find_symbol (&found, &symbol))
+    {
+      place->begin = symbol.begin;
+      place->end = symbol.end;
+    }
+  else if (symbols != NULL
+           && sonde_embedded_symbols_find (symbols, where->pid, where->address, &index))
+    {
+      const SondeSymbolRecord *record = sonde_embedded_symbols_get (symbols, index);
+      const char *name = NULL;
+      const char *tag = NULL;
+
+      sonde_embedded_symbols_texts (symbols, record, &name, &tag);
+      if (sonde_embedded_symbols_is_made_up (name, tag))
+        return;
+      place->begin = place->address - (where->address - record->begin);
+      place->end = place->address + (record->end - where->address) + 1;
+    }
+  /* all of it may wrap: files and captures say what they like */
+  if (place->begin > place->address || place->end <= place->address)
+    place->begin = place->end = 0;
 }
 
 guint32

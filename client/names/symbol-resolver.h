@@ -32,7 +32,10 @@ typedef struct
 {
   const char *name;   /* "long_add", "libfoo.so+0x1234", "[kernel]" */
   const char *module; /* "libc.so.6", "[kernel]", "" if unknown */
-  const char *source; /* "adler32.c:82", "" if unknown or not asked for */
+  const char *source; /* "adler32.c:82", "" if unknown or not asked for, as is */
+  const char *file;   /* "/usr/src/zlib/adler32.c", as it was compiled */
+  guint line;         /* 0: unknown, or not asked for, as is */
+  guint begin;        /* line that the function begins at */
 } SondeFunction;
 
 /* An address of a location in a file on this machine. */
@@ -41,6 +44,14 @@ typedef struct
   guint64 begin; /* bytes, of the process: the symbol's first address */
   guint64 end;   /* bytes, of the process: the first one behind it */
 } SondeSymbolRange;
+
+/* Where a location is in its file. */
+typedef struct
+{
+  guint64 address; /* bytes, as the file counts; by its offset if it is not on this machine */
+  guint64 begin;   /* the same, of its symbol's first byte, and */
+  guint64 end;     /* of the first one behind it; 0: it has no symbol */
+} SondeFilePlace;
 
 /**
  * sonde_symbol_resolver_new:
@@ -95,6 +106,11 @@ void sonde_symbol_resolver_forget_locations (SondeSymbolResolver *self);
 char *sonde_symbol_resolver_find_range (SondeSymbolResolver *self,
                                         guint32 location,
                                         SondeSymbolRange *range);
+
+/* @place: (out): as the file says, else as the capture does; zeros: of no mapping */
+void sonde_symbol_resolver_find_place (SondeSymbolResolver *self,
+                                       guint32 location,
+                                       SondeFilePlace *place);
 
 guint32 sonde_symbol_resolver_n_functions (const SondeSymbolResolver *self);
 const SondeFunction *sonde_symbol_resolver_function (const SondeSymbolResolver *self,

@@ -21,6 +21,7 @@ process_free (gpointer data)
 
   g_free ((char *) process->process.comm);
   g_free ((char *) process->process.cmdline);
+  g_free ((char *) process->command);
   sonde_call_tree_free (process->tree);
   g_clear_pointer (&process->depths, g_array_unref);
   g_clear_pointer (&process->pids, g_hash_table_unref);
@@ -81,7 +82,7 @@ sonde_profile_name_function (SondeProfile *self, const char *name, const char *m
 
   function->name = g_string_chunk_insert (self->chunk, name);
   function->module = g_string_chunk_insert_const (self->chunk, module);
-  function->source = g_string_chunk_insert_const (self->chunk, "");
+  function->source = function->file = g_string_chunk_insert_const (self->chunk, "");
   g_ptr_array_add (self->own, function);
   g_ptr_array_add (self->functions, function);
   return self->functions->len - 1;
@@ -141,6 +142,8 @@ merge (SondeProfileProcess *group,
       group->process.pid = -1;
       set_text (&group->process.comm, name);
     }
+  if (g_strcmp0 (group->command, process->comm) != 0)
+    set_text (&group->command, NULL);
   if (total <= group->heaviest)
     return;
   group->heaviest = total;
@@ -171,6 +174,7 @@ sonde_profile_add_process (SondeProfile *self,
   added->process.pid = process->pid;
   added->process.comm = g_strdup (process->comm);
   added->process.cmdline = g_strdup (process->cmdline);
+  added->command = g_strdup (process->comm);
   added->tid = tid;
   added->n_processes = 1;
   added->tree = tree;
@@ -224,6 +228,8 @@ sonde_profile_limit (SondeProfile *self, guint max)
     }
   rest->n_processes = 1;
   rest->process.pid = -1;
+  rest->tid = SONDE_TID_ALL;
+  set_text (&rest->command, NULL);
   set_text (&rest->process.comm, name);
   g_ptr_array_set_size (self->processes, (gint) max);
 }

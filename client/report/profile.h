@@ -19,6 +19,7 @@ typedef enum
 typedef struct
 {
   SondeModelProcess process; /* pid -1: several, of which the heaviest has that command line */
+  const char *command;       /* short name of these; NULL: they have several */
   gint32 tid;                /* SONDE_TID_ALL: no single thread */
   guint n_processes;
   GHashTable *pids;    /* of these; NULL: of one */

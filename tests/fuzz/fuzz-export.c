@@ -13,12 +13,22 @@ static const struct
 {
   SondeExportFunc *write;
   gboolean is_json;
+  gboolean has_places;
+  gboolean is_heap;
 } formats[] = {
-  { sonde_export_folded, FALSE },    { sonde_export_speedscope, TRUE },
-  { sonde_export_chrome, TRUE },     { sonde_export_perf_script, FALSE },
-  { sonde_export_dot, FALSE },       { sonde_export_pprof, FALSE },
-  { sonde_export_firefox, TRUE },    { sonde_export_perfetto, FALSE },
-  { sonde_export_heaptrack, FALSE },
+  { .write = sonde_export_folded },
+  { .write = sonde_export_speedscope, .is_json = TRUE },
+  { .write = sonde_export_chrome, .is_json = TRUE },
+  { .write = sonde_export_perf_script },
+  { .write = sonde_export_dot },
+  { .write = sonde_export_pprof },
+  { .write = sonde_export_firefox, .is_json = TRUE },
+  { .write = sonde_export_perfetto },
+  { .write = sonde_export_heaptrack, .is_heap = TRUE },
+  { .write = sonde_export_pprof, .has_places = TRUE },
+  { .write = sonde_export_firefox, .is_json = TRUE, .has_places = TRUE },
+  { .write = sonde_export_cpuprofile, .is_json = TRUE, .has_places = TRUE },
+  { .write = sonde_export_heapprofile, .is_json = TRUE, .is_heap = TRUE },
 };
 
 static void
@@ -104,9 +114,10 @@ check_heaptrack (int fd)
 static void
 export_capture (const char *path, unsigned which, SondeUnit unit)
 {
-  g_autoptr (SondeExportSource) source = formats[which].write == sonde_export_heaptrack
-                                             ? sonde_export_source_new_heap (path, NULL, NULL, NULL)
-                                             : sonde_export_source_new (path, NULL, NULL, NULL);
+  g_autoptr (SondeExportSource) source
+      = formats[which].is_heap      ? sonde_export_source_new_heap (path, NULL, NULL, NULL)
+        : formats[which].has_places ? sonde_export_source_new_frames (path, NULL, NULL, NULL)
+                                    : sonde_export_source_new (path, NULL, NULL, NULL);
   g_autoptr (SondeExportOutput) output = NULL;
   int out = memfd_create ("output", MFD_CLOEXEC);
   int saved = dup (STDOUT_FILENO);

@@ -199,7 +199,7 @@ def captures():
 
 
 # fuzz-export.c: formats, and units in the upper half of the byte.
-N_FORMATS, N_UNITS = 9, 3
+N_FORMATS, N_UNITS = 13, 3
 EXPORTED = ('usual', 'hostile-names', 'backwards', 'counter-float', 'empty-sample', 'recursion', 'executed', 'broken', 'frame-allocation',
             'frame-mark', 'frame-ctrset', 'empty')
 

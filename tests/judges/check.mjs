@@ -28,7 +28,7 @@ function checkSpeedscope(bytes) {
     }
     totals[profile.unit] = profile.weights.reduce((sum, weight) => sum + weight, totals[profile.unit] ?? 0);
   }
-  return { total: totals.none, names: document.shared.frames.map((frame) => frame.name) };
+  return { total: totals.none ?? totals.nanoseconds / 1e6, names: document.shared.frames.map((frame) => frame.name) };
 }
 
 function checkPprof(bytes) {
@@ -36,27 +36,40 @@ function checkPprof(bytes) {
   const profile = Profile.decode(zlib.gunzipSync(bytes));
   const text = (index) => profile.stringTable.strings[Number(index)];
   const functions = new Map(profile.function.map((entry) => [Number(entry.id), text(entry.name)]));
-  const locations = new Map(profile.location.map((entry) => [Number(entry.id), Number(entry.line[0].functionId)]));
-  const mappings = new Set(profile.mapping.map((entry) => Number(entry.id)));
+  const files = new Map(profile.function.map((entry) => [Number(entry.id), text(entry.filename)]));
+  const locations = new Map(profile.location.map((entry) => [Number(entry.id), entry]));
+  const mappings = new Map(profile.mapping.map((entry) => [Number(entry.id), entry]));
+  const places = { inlined: 0, lined: 0 };
   for (const location of profile.location) {
-    if (Number(location.mappingId) !== 0 && !mappings.has(Number(location.mappingId))) {
+    const mapping = mappings.get(Number(location.mappingId));
+    if (Number(location.mappingId) !== 0 && !mapping) {
       throw new Error(`no mapping ${location.mappingId}`);
     }
+    if (mapping && Number(mapping.memoryLimit) > 0
+        && !(location.address >= mapping.memoryStart && location.address < mapping.memoryLimit)) {
+      throw new Error(`location ${location.id} is outside of its mapping`);
+    }
+    places.inlined += location.line.length > 1;
+    places.lined += location.line.some((line) => Number(line.line) > 0 && files.get(Number(line.functionId)) !== '');
   }
   const totals = profile.sampleType.map(() => 0);
   for (const sample of profile.sample) {
     for (const id of sample.locationId) {
-      if (!functions.has(locations.get(Number(id)))) {
+      if (!locations.get(Number(id))?.line.every((line) => functions.has(Number(line.functionId)))) {
         throw new Error(`no function at location ${id}`);
       }
     }
     sample.value.forEach((value, index) => { totals[index] += Number(value); });
   }
   const types = profile.sampleType.map((type) => text(type.type));
-  return { total: totals[types.indexOf('samples')], types, totals, names: [...functions.values()] };
+  const main = profile.mapping[0];
+  return {
+    total: totals[types.indexOf('samples')], types, totals, names: [...functions.values()], places,
+    main: main && { file: text(main.filename), buildId: text(main.buildId) },
+  };
 }
 
-// The rules of src/types/profile.js at version 48: columns are as long as their table says, and indexes lie within the
+// The rules of src/types/profile.ts at version 61: columns are as long as their table says, and indexes lie within the
 // tables that they are of.
 function checkTable(name, table, { nullable = [], ranges = {} } = {}) {
   for (const [column, values] of Object.entries(table)) {
@@ -79,29 +92,37 @@ function checkTable(name, table, { nullable = [], ranges = {} } = {}) {
 
 function checkFirefox(bytes) {
   const profile = JSON.parse(bytes);
-  if (profile.meta.preprocessedProfileVersion !== 48 || !profile.meta.categories.some(({ color }) => color === 'grey')) {
+  if (profile.meta.preprocessedProfileVersion !== 61 || !profile.meta.categories.some(({ color }) => color === 'grey')) {
     throw new Error('meta');
   }
+  const { stringArray, stackTable, frameTable, funcTable, resourceTable, nativeSymbols, sources } = profile.shared;
   const categories = profile.meta.categories.length;
-  const names = new Set();
-  let total = 0;
+  const strings = stringArray.length;
+  checkTable('stackTable', stackTable, { nullable: ['prefix'], ranges: { frame: frameTable.length } });
+  checkTable('frameTable', frameTable, {
+    nullable: ['nativeSymbol', 'line', 'column'],
+    ranges: { func: funcTable.length, category: categories, nativeSymbol: nativeSymbols.length } });
+  checkTable('funcTable', funcTable, {
+    nullable: ['source', 'lineNumber', 'columnNumber'],
+    ranges: { name: strings, resource: resourceTable.length, source: sources.length } });
+  checkTable('resourceTable', resourceTable, { nullable: ['host', 'lib'], ranges: { lib: profile.libs.length, name: strings } });
+  checkTable('nativeSymbols', nativeSymbols, { ranges: { libIndex: profile.libs.length, name: strings } });
+  checkTable('sources', sources, { nullable: ['id', 'sourceMapURL'], ranges: { filename: strings } });
+  stackTable.prefix.forEach((prefix, row) => {
+    if (prefix !== null && prefix >= row) {
+      throw new Error(`stack ${row} comes before its prefix ${prefix}`);
+    }
+  });
+  frameTable.nativeSymbol.forEach((symbol, row) => {
+    const from = symbol === null ? 0 : frameTable.address[row] - nativeSymbols.address[symbol];
+    if (from < 0 || (symbol !== null && from >= nativeSymbols.functionSize[symbol])) {
+      throw new Error(`frame ${row} is outside of its symbol`);
+    }
+  });
+  const found = { total: 0, cpuMs: 0, markers: 0, retained: 0 };
   for (const thread of profile.threads) {
-    const strings = thread.stringArray.length;
-    const stacks = thread.stackTable.length;
-    checkTable('samples', thread.samples, { nullable: ['stack'], ranges: { stack: stacks } });
-    checkTable('stackTable', thread.stackTable,
-      { nullable: ['prefix'], ranges: { frame: thread.frameTable.length, category: categories } });
-    checkTable('frameTable', thread.frameTable, {
-      nullable: ['nativeSymbol', 'implementation', 'line', 'column'], ranges: { func: thread.funcTable.length, category: categories } });
-    checkTable('funcTable', thread.funcTable, {
-      nullable: ['fileName', 'lineNumber', 'columnNumber'], ranges: { name: strings, resource: thread.resourceTable.length } });
-    checkTable('resourceTable', thread.resourceTable, { nullable: ['host'], ranges: { lib: profile.libs.length, name: strings } });
+    checkTable('samples', thread.samples, { nullable: ['stack'], ranges: { stack: stackTable.length } });
     checkTable('markers', thread.markers, { nullable: ['endTime'], ranges: { name: strings, phase: 4, category: categories } });
-    thread.stackTable.prefix.forEach((prefix, row) => {
-      if (prefix !== null && prefix >= row) {
-        throw new Error(`stack ${row} comes before its prefix ${prefix}`);
-      }
-    });
     thread.samples.time.forEach((time, row) => {
       if (row > 0 && time < thread.samples.time[row - 1]) {
         throw new Error(`sample ${row} goes back in time`);
@@ -110,8 +131,13 @@ function checkFirefox(bytes) {
     if (typeof thread.pid !== 'string') {
       throw new Error('a pid is a string since version 47');
     }
-    total += thread.samples.length;
-    thread.funcTable.name.forEach((name) => names.add(thread.stringArray[name]));
+    if (thread.nativeAllocations) {
+      checkTable('nativeAllocations', thread.nativeAllocations, { nullable: ['stack'], ranges: { stack: stackTable.length } });
+      found.retained += thread.nativeAllocations.weight.reduce((sum, bytes) => sum + bytes, 0);
+    }
+    found.total += thread.samples.length;
+    found.markers += thread.markers.length;
+    found.cpuMs += (thread.samples.threadCPUDelta ?? []).reduce((sum, delta) => sum + delta, 0) / 1e6;
   }
   for (const counter of profile.counters) {
     checkTable('counter', counter.samples);
@@ -119,7 +145,14 @@ function checkFirefox(bytes) {
       throw new Error('a counter of no thread');
     }
   }
-  return { total, names: [...names], counters: profile.counters.map(({ category, name }) => `${category}/${name}`) };
+  return {
+    ...found, meta: profile.meta, libs: profile.libs, names: [...new Set(funcTable.name.map((name) => stringArray[name]))],
+    addresses: frameTable.address.filter((address) => address >= 0).length,
+    lines: frameTable.line.filter((line) => line > 0).length, inlined: frameTable.inlineDepth.filter((depth) => depth > 0).length,
+    files: sources.filename.map((name) => stringArray[name]), symbols: nativeSymbols.length,
+    counters: profile.counters.map(({ category, name }) => `${category}/${name}`),
+    threads: profile.threads.map(({ name, processName, pid }) => ({ name, processName, pid })),
+  };
 }
 
 // What Chrome's developer tools make of it: the slices of each thread, as entries that nest.
@@ -133,5 +166,61 @@ async function checkChrome(bytes) {
   return { slices: entries.length, names: [...new Set(entries.map((entry) => entry.name))] };
 }
 
-const checks = { chrome: checkChrome, firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof };
+// As Chrome's developer tools open a profile of time; the types of V8's inspector say what a node has.
+async function checkCpuprofile(bytes) {
+  const { CPUProfileDataModel } = await import(path.join(process.cwd(), 'node_modules/@paulirish/trace_engine/models/cpu_profile/cpu_profile.js'));
+  const profile = JSON.parse(bytes);
+  const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
+  const children = profile.nodes.flatMap((node) => node.children);
+  if (nodes.size !== profile.nodes.length || children.length !== nodes.size - 1 || new Set(children).size !== children.length
+      || !children.every((id) => nodes.has(id)) || !profile.samples.every((id) => nodes.has(id))) {
+    throw new Error('nodes are no tree, or samples have no node');
+  }
+  if (profile.samples.length !== profile.timeDeltas.length || !profile.timeDeltas.every((delta) => delta >= 0)) {
+    throw new Error('a sample goes back in time');
+  }
+  for (const { id, hitCount, positionTicks } of nodes.values()) {
+    if (positionTicks.reduce((sum, { ticks }) => sum + ticks, 0) > hitCount) {
+      throw new Error(`node ${id} has more samples at lines than at all`);
+    }
+  }
+  const model = new CPUProfileDataModel.CPUProfileDataModel(profile);
+  let calls = 0;
+  model.forEachFrame(() => { calls++; }, () => {});
+  return {
+    total: model.totalHitCount, calls, ms: model.profileEndTime - model.profileStartTime,
+    idle: profile.samples.filter((id) => id === model.idleNode.id).length,
+    lines: profile.nodes.reduce((sum, { positionTicks }) => sum + positionTicks.length, 0),
+    files: [...new Set(profile.nodes.map(({ callFrame }) => callFrame.url))],
+    names: [...new Set(profile.nodes.map(({ callFrame }) => callFrame.functionName))],
+  };
+}
+
+// Its types are HeapProfiler.SamplingHeapProfile's; Visual Studio Code and the developer tools walk head alone.
+function checkHeapprofile(bytes) {
+  const profile = JSON.parse(bytes);
+  const sizes = new Map();
+  const names = new Set();
+  const left = [profile.head];
+  while (left.length > 0) {
+    const node = left.pop();
+    if (sizes.has(node.id) || !Number.isInteger(node.selfSize) || !Number.isInteger(node.callFrame.lineNumber)) {
+      throw new Error(`node ${node.id}`);
+    }
+    sizes.set(node.id, node.selfSize);
+    names.add(node.callFrame.functionName);
+    left.push(...node.children);
+  }
+  profile.samples.forEach(({ size, nodeId, ordinal }, index) => {
+    if (sizes.get(nodeId) !== size || ordinal !== index + 1) {
+      throw new Error(`sample ${index}`);
+    }
+  });
+  return { total: [...sizes.values()].reduce((sum, size) => sum + size, 0), nodes: sizes.size, names: [...names] };
+}
+
+const checks = {
+  cpuprofile: checkCpuprofile, heapprofile: checkHeapprofile,
+  chrome: checkChrome, firefox: checkFirefox, speedscope: checkSpeedscope, pprof: checkPprof,
+};
 console.log(JSON.stringify(await checks[format](fs.readFileSync(file))));

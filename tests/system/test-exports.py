@@ -52,10 +52,10 @@ class Exports:
         self.judges, self.obstacle = find_judges()
         self.environment = {**os.environ, 'HOME': system.folder, 'PPROF_TMPDIR': system.folder}
 
-    def write(self, form):
-        path = self.system.path(form)
+    def write(self, form, capture='x'):
+        path = self.system.path(f'{capture}-{form}')
         if not os.path.exists(path):
-            self.system.sondectl('export', '-f', form, '-o', path, self.system.path('x.syscap'))
+            self.system.sondectl('export', '-f', form, '-o', path, self.system.path(f'{capture}.syscap'))
         return path
 
     def run(self, *command, **options):
@@ -76,8 +76,8 @@ class Exports:
         with self.system.case(name):
             test()
 
-    def check_with_node(self, form):
-        return json.loads(self.run('node', f'{self.scripts}/check.mjs', form, self.write(form)))
+    def check_with_node(self, form, capture='x'):
+        return json.loads(self.run('node', f'{self.scripts}/check.mjs', form, self.write(form, capture)))
 
     def open_in_speedscope(self, *forms):
         lines = self.run('node', f'{self.scripts}/speedscope.mjs', *map(self.write, forms)).splitlines()
@@ -196,7 +196,7 @@ def check_heaptrack_of_two(system):
 
 
 def main():
-    system = System(15)
+    system = System(21)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--interpreters=no', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -212,15 +212,15 @@ def main():
         check(NAME in found['names'], 'names are missing')
 
     def check_speedscope():
-        for form, found in exports.open_in_speedscope('speedscope', 'folded', 'pprof', 'perf-script').items():
+        for form, found in exports.open_in_speedscope('speedscope', 'folded', 'pprof', 'cpuprofile', 'perf-script').items():
             check(NAME in found['names'] and any(NAME in row for row in found['shown']), f'{form}: names are missing')
             weights = {}
             for profile in found['profiles']:
                 weights[profile['unit']] = weights.get(profile['unit'], 0) + profile['total']
             system.note(f'speedscope reads {form} as {weights}')
-            if form == 'pprof':
+            if form in ('pprof', 'speedscope'):
                 check(weights == {'nanoseconds': total * PERIOD_NS}, f'{form}: {weights}')
-            elif form != 'perf-script':  # of which it makes spans of time
+            elif form == 'folded':  # of the others it makes spans of time
                 check(weights == {'none': total}, f'{form}: {weights}')
 
     def check_firefox_profiler():
@@ -233,6 +233,58 @@ def main():
         names = [function['name'] for tree in trees for function in tree['topFunctionsByTotal']]
         check(any(NAME in name for name in names), f'names are missing: {names[:20]}')
 
+    def check_firefox_places():
+        found = exports.check_with_node('firefox', 'inlined')
+        n = found['total']
+        check(found['cpuMs'] == n > 100, f"{found['cpuMs']} ms of {n} samples of 1 ms")
+        check(min(found[key] for key in ('addresses', 'lines', 'inlined', 'symbols')) > 10, found)
+        check(any(name.endswith('/tests/system/inlined.cc') for name in found['files']), found['files'])
+        own = [library for library in found['libs'] if library['path'] == inlined]
+        check(len(own) == 1, found['libs'])
+        notes = subprocess.run(['readelf', '-n', inlined], capture_output=True, text=True, check=True).stdout
+        build_id = re.search(r'Build ID: ([0-9a-f]+)', notes)[1]
+        guid = ''.join(build_id[2 * i:2 * i + 2] for i in (3, 2, 1, 0, 5, 4, 7, 6, *range(8, 16))).upper() + '0'
+        check((own[0]['codeId'], own[0]['breakpadId'], own[0]['arch']) == (build_id, guid, os.uname().machine), own[0])
+        check((found['meta']['product'], found['meta']['platform']) == ('inlined', 'Linux'), found['meta'])
+        check(found['meta']['CPUName'] and found['meta']['logicalCPUs'] == os.cpu_count(), found['meta'])
+        shutil.copy(export('firefox', 'inlined'), system.path('inlined.json'))
+        with exports.firefox_profiler(system.path('inlined.json')) as read:
+            info = read('profile', 'info')
+            functions = read('thread', 'functions', '--thread', 't-0', '--limit', '0')['functions']
+        check(info['name'] == f'inlined – Linux {os.uname().machine}', info['name'])
+        check(abs(info['processes'][0]['cpuMs'] - n) <= 1, info['processes'])
+        names = [function['name'] for function in functions]
+        check(any('work' in name for name in names) and any('_Rb_tree' in name for name in names), names[:20])
+
+    def check_firefox_heap():
+        system.record('blocks.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', system.program('tests/system/same-blocks'))
+        left = json.loads(system.sondectl('heap', '--json', system.path('blocks.syscap')))['left']['bytes']
+        found = exports.check_with_node('firefox', 'blocks')
+        check(found['retained'] == left and 'Memory/malloc' in found['counters'], f"{found['retained']} of {left} bytes are left")
+        shutil.copy(export('firefox', 'blocks'), system.path('blocks.json'))
+        with exports.firefox_profiler(system.path('blocks.json')) as read:
+            counters = read('counter', 'list')['counters']
+            threads = read('thread', 'list', '--limit', '0')['threads']
+            read('strategy', 'native-retained-allocations')
+            trees = [read('thread', 'samples', '--include-idle', '--thread', thread['threadHandle']) for thread in threads]
+        retained = sum(tree['categoryBreakdown']['totalSamples'] for tree in trees if tree['weightType'] == 'bytes')
+        check(retained == left, f'the profiler retains {retained} of {left} bytes')
+        track = [counter for counter in counters if counter['label'] == 'Memory']
+        check(len(track) == 1 and track[0]['unit'] == 'bytes' and track[0]['graph'][-1] > 0, counters)
+
+    def check_cpuprofile():
+        check_total('cpuprofile')
+        found = exports.check_with_node('cpuprofile', 'inlined')
+        check(any(name.endswith('/tests/system/inlined.cc') for name in found['files']) and found['lines'] > 10, found['files'])
+        check(found['calls'] > 50 and found['ms'] >= found['total'], found)
+        system.note(f"cpuprofile: {found['total']} samples in {found['ms']:.0f} ms, {found['idle']} times idle, {found['lines']} lines")
+
+    def check_heapprofile():
+        system.record('peak.syscap', '--event=none', '--memory', '--memory-wait=1000000', '--', system.program('tests/system/same-blocks'))
+        peak = json.loads(system.sondectl('heap', '--json', system.path('peak.syscap')))['peak']['bytes']
+        found = exports.check_with_node('heapprofile', 'peak')
+        check(found['total'] == peak > 0 and 'resize' in found['names'], f"{found['total']} of {peak} bytes: {found['names']}")
+
     def check_chrome():
         found = exports.check_with_node('chrome')
         with open(export('chrome'), encoding='utf-8') as file:
@@ -240,12 +292,29 @@ def main():
         check(found['slices'] == n_begun > 50 and NAME in found['names'], f"{found['slices']} slices of {n_begun}")
 
     exports.judge('speedscope\'s schema accepts the file, with all samples', lambda: check_total('speedscope'))
-    exports.judge('speedscope opens four formats and shows all samples',
+    exports.judge('speedscope opens five formats and shows all samples',
                   check_speedscope, None if os.path.exists(CHROMIUM) else 'chromium is not there')
     exports.judge('npm\'s pprof-format reads all samples', lambda: check_total('pprof'))
+
+    # A program with inlined functions and debug information.
+    inlined = system.path('inlined')
+    system.run('g++', '-g', '-O2', '-o', inlined, os.path.join(source, 'tests/system/inlined.cc'))
+    system.record('inlined.syscap', '--', inlined, '2')
+
+    def check_pprof_places():
+        found = exports.check_with_node('pprof', 'inlined')
+        check(found['main']['file'] == inlined and re.fullmatch('[0-9a-f]{40}', found['main']['buildId']), found['main'])
+        check(found['places']['inlined'] > 10 and found['places']['lined'] > 10, found['places'])
+        system.note(f"pprof has {found['places']['lined']} places with lines, {found['places']['inlined']} with inlined functions")
+
+    exports.judge('npm\'s pprof-format reads places, lines and inlined functions', check_pprof_places)
     exports.judge('the rules of the Firefox Profiler\'s types are kept', lambda: check_total('firefox'))
     exports.judge('the Firefox Profiler reads all samples', check_firefox_profiler)
+    exports.judge('the Firefox Profiler has CPU times, libraries, lines and inlined functions', check_firefox_places)
+    exports.judge('the Firefox Profiler knows what is left of a heap, and draws it', check_firefox_heap)
     exports.judge('Chrome\'s developer tools nest all slices', check_chrome)
+    exports.judge('Chrome\'s developer tools read a cpuprofile, with lines', check_cpuprofile)
+    exports.judge('a heapprofile has what lived at the peak', check_heapprofile)
 
     pprof = exports.find('usr/lib/go-*/pkg/tool/*/pprof')
 
@@ -254,6 +323,22 @@ def main():
         check(f'100% of {total} total' in text and NAME in text, text[:400])
 
     exports.judge('Go\'s pprof counts all samples', check_go, None if pprof else 'golang is not there')
+
+    def check_go_places():
+        profile = export('pprof', 'inlined')
+        raw = exports.run(pprof, '-raw', profile)
+        mappings = raw[raw.index('\nMappings\n'):].split('\n')[2:]
+        check(re.match(rf'1: 0x[0-9a-f]+/0x[0-9a-f]+/0x[0-9a-f]+ {inlined} [0-9a-f]{{40}} \[FN\]\[FL\]\[LN\]\[IN\]', mappings[0]),
+              mappings[0])
+        listing = exports.run(pprof, '-symbolize=none', '-source_path=/', '-list', '^work$', profile)
+        check(re.search(r'^ROUTINE =+ work in .*/inlined\.cc$', listing, re.M) and 'std::sort' in listing, listing[:500])
+        tree = exports.run(pprof, '-symbolize=none', '-top', '-nodefraction=0', '-tagfocus=comm=inlined', '-lines', profile)
+        check('(inline)' in tree and 'inlined.cc:' in tree, tree[:500])
+        tags = exports.run(pprof, '-tags', profile)
+        check(all(f' {label}: Total' in tags for label in ('comm', 'thread', 'pid', 'tid')), tags)
+
+    exports.judge('Go\'s pprof lists lines and inlined functions of the main program', check_go_places,
+                  None if pprof else 'golang is not there')
 
     flamegraph = exports.find('usr/share/perl5/Devel/NYTProf/flamegraph.pl')
 

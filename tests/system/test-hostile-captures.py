@@ -22,7 +22,8 @@ from tap import Tap, check  # noqa: E402
 MAX_CPU_S = 10
 MAX_RSS_KIB = 1 << 20
 SLOWNESS = 4  # of another machine, or a busy one
-FORMATS = ['folded', 'speedscope', 'firefox', 'pprof', 'perfetto', 'chrome', 'perf-script', 'dot', 'heaptrack']
+FORMATS = ['folded', 'speedscope', 'firefox', 'pprof', 'perfetto', 'chrome', 'perf-script', 'dot', 'cpuprofile',
+           'heapprofile', 'heaptrack']
 COMMANDS = [
     ['report', '--json', '--percent-limit=0', '{}'],
     ['flamegraph', '-o', '{out}', '{}'],

@@ -57,18 +57,26 @@ make_capture (void)
   return self;
 }
 
+/* With places, where @by is not SONDE_BY_NONE. */
 static char *
-export_process_as (
-    CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gint64 pid, gsize *size_bytes)
+export_process_as (CaptureBuilder *capture,
+                   SondeExportFunc *func,
+                   SondeUnit unit,
+                   gint64 pid,
+                   SondeBy by,
+                   gsize *size_bytes)
 {
   char *path = write_file (capture, -1);
   g_autofree char *out_path = g_strconcat (path, ".out", NULL);
   g_autoptr (GError) error = NULL;
   const SondeReportOptions options
-      = { .filter = { .pid = pid, .tid = -1, .to_s = INFINITY }, .by = SONDE_BY_PROCESS };
+      = { .filter = { .pid = pid, .tid = -1, .to_s = INFINITY },
+          .by = by != SONDE_BY_NONE ? by : SONDE_BY_PROCESS,
+          .folding = { .recursion = SONDE_RECURSION_NONE, .shows_internals = TRUE } };
   g_autoptr (SondeExportSource) source
       = func == sonde_export_heaptrack ? sonde_export_source_new_heap (path, &options, NULL, &error)
-                                       : sonde_export_source_new (path, NULL, NULL, &error);
+        : by != SONDE_BY_NONE ? sonde_export_source_new_frames (path, &options, NULL, &error)
+                              : sonde_export_source_new (path, NULL, NULL, &error);
   g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
   char *text = NULL;
 
@@ -87,7 +95,7 @@ export_process_as (
 static char *
 export_as (CaptureBuilder *capture, SondeExportFunc *func, SondeUnit unit, gsize *size_bytes)
 {
-  return export_process_as (capture, func, unit, -1, size_bytes);
+  return export_process_as (capture, func, unit, -1, SONDE_BY_NONE, size_bytes);
 }
 
 static void
@@ -306,6 +314,41 @@ draws_calls (void)
   g_assert_nonnull (strstr (text, " [label=\"25.0%\", "));
 }
 
+#define LIBRARY  "/usr/lib/libone.so"
+#define BUILD_ID "abcdef0123456789abcdef0123456789abcd01"
+
+/* Two threads of a process and another process, which has the same library elsewhere. */
+static CaptureBuilder *
+make_places (void)
+{
+  static const char tasks[]
+      = "thread 10 11 1000 first worker\ncgroup 10 /system.slice/web.service\n";
+  CaptureBuilder *self = capture_builder_new ();
+  SondeFrameOrigin origin = at (10, 1000);
+  SondeFrameOrigin other = at (20, 1000);
+
+  define_ledger (self);
+  add_process (self, 10, "one");
+  add_process (self, 20, "two");
+  ADD (sonde_writer_add_file_chunk (self->writer, &origin, "sonde/tasks", (const guint8 *) tasks,
+                                    sizeof tasks - 1, FALSE));
+  ADD (sonde_writer_add_map (self->writer, &origin, 0x7000000, 0x7010000, 0x1000, 5, LIBRARY,
+                             BUILD_ID));
+  ADD (sonde_writer_add_map (self->writer, &origin, 0x400000, 0x410000, 0, 6, "/usr/bin/one",
+                             "ab12"));
+  ADD (sonde_writer_add_map (self->writer, &other, 0x9000000, 0x9010000, 0x1000, 5, LIBRARY,
+                             BUILD_ID));
+  for (int i = 0; i < 3; i++)
+    {
+      const uint64_t addrs[] = { SONDE_CONTEXT_USER, 0x7000123, 0x400201 };
+      SondeFrameOrigin now = at (10, FIRST_NS + i * STEP_NS);
+
+      ADD (sonde_writer_add_sample (self->writer, &now, 10 + (i > 0), addrs, 3));
+    }
+  add_sample (self, 20, SONDE_CONTEXT_USER, 0x9000123);
+  return self;
+}
+
 static void
 writes_threads_for_firefox (void)
 {
@@ -317,7 +360,9 @@ writes_threads_for_firefox (void)
   JsonObject *root = json_node_get_object (node);
   JsonArray *threads = json_object_get_array_member (root, "threads");
   JsonArray *counters = json_object_get_array_member (root, "counters");
-  JsonObject *first, *second, *allocations;
+  JsonObject *first, *second, *allocations, *last;
+  JsonArray *weights;
+  gint64 sum = 0;
 
   /* That of the marks, which have none, the one that was sampled, and the other process's. */
   g_assert_cmpuint (json_array_get_length (threads), ==, 3);
@@ -332,11 +377,124 @@ writes_threads_for_firefox (void)
   g_assert_cmpstr (json_object_get_string_member (second, "pid"), ==, "10");
   g_assert_cmpint (json_object_get_int_member (second, "tid"), ==, 11);
   allocations = json_object_get_object_member (second, "nativeAllocations");
-  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 2);
+  /* what is freed is less of what was allocated */
+  g_assert_cmpint (json_object_get_int_member (allocations, "length"), ==, 3);
+  weights = json_object_get_array_member (allocations, "weight");
+  for (guint i = 0; i < 3; i++)
+    sum += json_array_get_int_element (weights, i);
+  g_assert_cmpint (sum, ==, 28);
+  g_assert_cmpuint (json_array_get_length (counters), ==, 3);
+  last = json_array_get_object_element (counters, 2);
+  g_assert_cmpstr (json_object_get_string_member (last, "category"), ==, "Memory");
+  g_assert_cmpstr (json_object_get_string_member (last, "name"), ==, "malloc");
+  g_assert_cmpstr (json_object_get_string_member (last, "pid"), ==, "10");
+}
+
+static JsonNode *
+export_places_for_firefox (SondeBy by)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_process_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, -1, by, &size_bytes);
+
+  return parse_json (text, size_bytes);
+}
+
+static gint64
+number_at (JsonObject *table, const char *column, guint row)
+{
+  return json_array_get_int_element (json_object_get_array_member (table, column), row);
+}
+
+static void
+tells_firefox_of_places (void)
+{
+  g_autoptr (JsonNode) node = export_places_for_firefox (SONDE_BY_THREAD);
+  JsonObject *root = json_node_get_object (node);
+  JsonObject *shared = json_object_get_object_member (root, "shared");
+  JsonObject *frames = json_object_get_object_member (shared, "frameTable");
+  JsonArray *libraries = json_object_get_array_member (root, "libs");
+  JsonObject *library;
+  guint n_at = 0;
+
+  g_assert_cmpuint (json_array_get_length (libraries), ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      library = json_array_get_object_element (libraries, i);
+      if (!g_str_equal (json_object_get_string_member (library, "path"), LIBRARY))
+        continue;
+      g_assert_cmpstr (json_object_get_string_member (library, "name"), ==, "libone.so");
+      g_assert_cmpstr (json_object_get_string_member (library, "codeId"), ==, BUILD_ID);
+      g_assert_cmpstr (json_object_get_string_member (library, "breakpadId"), ==,
+                       "01EFCDAB45238967ABCDEF01234567890");
+      n_at++;
+    }
+  g_assert_cmpuint (n_at, ==, 1);
+  g_assert_cmpint (json_object_get_int_member (frames, "length"), ==, 2);
+  /* in the file: that begins 0x1000 before what is mapped */
+  g_assert_cmphex (number_at (frames, "address", 0) + number_at (frames, "address", 1), ==,
+                   0x1123 + 0x200);
+}
+
+/* Of several processes as of one; each sample stays. */
+static void
+groups_threads_for_firefox (void)
+{
+  static const struct
+  {
+    SondeBy by;
+    guint n_threads;
+    const char *first;
+  } rows[] = {
+    { SONDE_BY_THREAD, 3, "one" },
+    { SONDE_BY_PROCESS, 2, "one" },
+    { SONDE_BY_UNIT, 2, "web.service" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (JsonNode) node = export_places_for_firefox (rows[i].by);
+      JsonArray *threads = json_object_get_array_member (json_node_get_object (node), "threads");
+      gint64 n_samples = 0;
+
+      g_assert_cmpuint (json_array_get_length (threads), ==, rows[i].n_threads);
+      g_assert_cmpstr (
+          json_object_get_string_member (json_array_get_object_element (threads, 0), "name"), ==,
+          rows[i].first);
+      for (guint k = 0; k < rows[i].n_threads; k++)
+        n_samples += json_object_get_int_member (
+            json_object_get_object_member (json_array_get_object_element (threads, k), "samples"),
+            "length");
+      g_assert_cmpint (n_samples, ==, 4);
+    }
+}
+
+/* The commands of several processes have a number that no process has. */
+static void
+merges_commands_for_firefox (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonObject *thread;
+  gsize size_bytes;
+
+  for (int i = 0; i < 3; i++)
+    {
+      add_process (capture, 100 + i, "cc1");
+      add_sample (capture, 100 + i, SONDE_CONTEXT_USER, 0x1000);
+    }
+  text = export_process_as (capture, sonde_export_firefox, SONDE_UNIT_SAMPLES, -1, SONDE_BY_COMMAND,
+                            &size_bytes);
+  node = parse_json (text, size_bytes);
+  thread = json_array_get_object_element (
+      json_object_get_array_member (json_node_get_object (node), "threads"), 0);
+  g_assert_cmpstr (json_object_get_string_member (thread, "name"), ==, "cc1");
+  g_assert_cmpstr (json_object_get_string_member (thread, "pid"), ==, "-2");
   g_assert_cmpint (
-      json_array_get_int_element (json_object_get_array_member (allocations, "weight"), 0), ==,
-      100);
-  g_assert_cmpuint (json_array_get_length (counters), ==, 2);
+      json_object_get_int_member (json_object_get_object_member (thread, "samples"), "length"), ==,
+      3);
 }
 
 /* More threads than the viewers can show: the lightest are one, and no sample is missing. */
@@ -368,7 +526,7 @@ merges_what_viewers_have_no_room_for (void)
     threads = json_object_get_array_member (json_node_get_object (node), "threads");
     g_assert_cmpuint (json_array_get_length (threads), ==, 200);
     name = json_object_get_string_member (json_array_get_object_element (threads, 0), "name");
-    g_assert_cmpstr (name, ==, "[101 more threads]");
+    g_assert_cmpstr (name, ==, "[101 more groups]");
     for (guint i = 0; i < json_array_get_length (threads); i++)
       n_samples += json_object_get_int_member (
           json_object_get_object_member (json_array_get_object_element (threads, i), "samples"),
@@ -443,6 +601,15 @@ writes_packets_for_perfetto (void)
   sonde__perfetto__trace__free_unpacked (trace, NULL);
 }
 
+static gboolean
+has_location (const Sonde__Pprof__Profile *profile, guint64 id)
+{
+  for (gsize i = 0; i < profile->n_location; i++)
+    if (profile->location[i]->id == id)
+      return TRUE;
+  return FALSE;
+}
+
 /* Names of the types, and the sums of their values. */
 static void
 profiles_for_pprof (void)
@@ -466,12 +633,276 @@ profiles_for_pprof (void)
       for (gsize k = 0; k < 3; k++)
         sums[k] += profile->sample[i]->value[k];
       for (gsize k = 0; k < profile->sample[i]->n_location_id; k++)
-        g_assert_cmpuint (profile->sample[i]->location_id[k], <=, profile->n_location);
+        g_assert_true (has_location (profile, profile->sample[i]->location_id[k]));
     }
   g_assert_cmpint (sums[0], ==, 4);
   g_assert_cmpint (sums[1], ==, 2);
   g_assert_cmpint (sums[2], ==, 128);
   sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
+static const char *
+label_of (const Sonde__Pprof__Profile *profile, const Sonde__Pprof__Sample *sample, const char *key)
+{
+  for (gsize i = 0; i < sample->n_label; i++)
+    if (g_str_equal (profile->string_table[sample->label[i]->key], key))
+      return profile->string_table[sample->label[i]->str];
+  return NULL;
+}
+
+static Sonde__Pprof__Profile *
+export_places_as_pprof (SondeBy by)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  gsize size_bytes;
+  g_autofree char *text
+      = export_process_as (capture, sonde_export_pprof, SONDE_UNIT_SAMPLES, -1, by, &size_bytes);
+  Sonde__Pprof__Profile *profile
+      = sonde__pprof__profile__unpack (NULL, size_bytes, (const uint8_t *) text);
+
+  g_assert_nonnull (profile);
+  return profile;
+}
+
+static void
+tells_pprof_of_places (void)
+{
+  Sonde__Pprof__Profile *profile = export_places_as_pprof (SONDE_BY_THREAD);
+  char **texts = profile->string_table;
+  guint n_at = 0;
+
+  g_assert_cmpuint (profile->n_mapping, ==, 2);
+  g_assert_cmpstr (texts[profile->mapping[0]->filename], ==, "/usr/bin/one");
+  g_assert_cmpstr (texts[profile->mapping[1]->filename], ==, LIBRARY);
+  g_assert_cmpstr (texts[profile->mapping[1]->build_id], ==, BUILD_ID);
+  g_assert_cmphex (profile->mapping[1]->memory_start, ==, 0x7000000);
+  g_assert_cmphex (profile->mapping[1]->memory_limit, ==, 0x7010000);
+  g_assert_cmphex (profile->mapping[1]->file_offset, ==, 0x1000);
+  g_assert_true (profile->mapping[1]->has_functions && profile->mapping[1]->has_filenames
+                 && profile->mapping[1]->has_line_numbers
+                 && profile->mapping[1]->has_inline_frames);
+  /* The library's address is one, wherever it lies; a caller is at its call. */
+  g_assert_cmpuint (profile->n_location, ==, 2);
+  for (gsize i = 0; i < profile->n_location; i++)
+    n_at += profile->location[i]->address
+            == (profile->location[i]->mapping_id == 1 ? 0x7000123 : 0x400200);
+  g_assert_cmpuint (n_at, ==, 2);
+  g_assert_cmpuint (profile->n_sample, ==, 3);
+  g_assert_cmpint (profile->sample[0]->value[0], ==, 2);
+  g_assert_cmpstr (label_of (profile, profile->sample[0], "thread"), ==, "first worker");
+  g_assert_cmpstr (label_of (profile, profile->sample[0], "comm"), ==, "one");
+  g_assert_cmpstr (label_of (profile, profile->sample[0], "unit"), ==, "web.service");
+  g_assert_nonnull (label_of (profile, profile->sample[0], "pid"));
+  g_assert_cmpuint (profile->n_comment, ==, 1);
+  sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
+static void
+labels_what_pprof_gets_by_its_group (void)
+{
+  static const struct
+  {
+    SondeBy by;
+    gsize n_samples;
+    const char *comm; /* of the first one, as is what follows */
+    const char *unit;
+    gboolean has_pid;
+    gboolean has_tid;
+  } rows[] = {
+    { SONDE_BY_UNIT, 2, "one", "web.service", TRUE, FALSE },
+    { SONDE_BY_COMMAND, 2, "one", "web.service", TRUE, FALSE },
+    { SONDE_BY_PROCESS, 2, "one", "web.service", TRUE, FALSE },
+    { SONDE_BY_THREAD, 3, "one", "web.service", TRUE, TRUE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      Sonde__Pprof__Profile *profile = export_places_as_pprof (rows[i].by);
+
+      g_assert_cmpuint (profile->n_sample, ==, rows[i].n_samples);
+      g_assert_cmpstr (label_of (profile, profile->sample[0], "comm"), ==, rows[i].comm);
+      g_assert_cmpstr (label_of (profile, profile->sample[0], "unit"), ==, rows[i].unit);
+      g_assert_cmpint (label_of (profile, profile->sample[0], "pid") != NULL, ==, rows[i].has_pid);
+      g_assert_cmpint (label_of (profile, profile->sample[0], "tid") != NULL, ==, rows[i].has_tid);
+      sonde__pprof__profile__free_unpacked (profile, NULL);
+    }
+}
+
+/* Groups beyond the bound are one, which says how many. */
+static void
+bounds_what_pprof_gets (void)
+{
+  g_autoptr (CaptureBuilder) capture = capture_builder_new ();
+  g_autofree char *text = NULL;
+  gsize size_bytes;
+  Sonde__Pprof__Profile *profile;
+  gint64 sum = 0;
+
+  for (int i = 0; i < 4100; i++)
+    {
+      add_process (capture, 1000 + i, "many");
+      add_sample (capture, 1000 + i, SONDE_CONTEXT_USER, 0x1000);
+    }
+  text = export_process_as (capture, sonde_export_pprof, SONDE_UNIT_SAMPLES, -1, SONDE_BY_THREAD,
+                            &size_bytes);
+  profile = sonde__pprof__profile__unpack (NULL, size_bytes, (const uint8_t *) text);
+  g_assert_nonnull (profile);
+  g_assert_cmpuint (profile->n_sample, ==, 4096);
+  for (gsize i = 0; i < profile->n_sample; i++)
+    sum += profile->sample[i]->value[0];
+  g_assert_cmpint (sum, ==, 4100);
+  g_assert_cmpstr (label_of (profile, profile->sample[4095], "comm"), ==, "[5 more]");
+  g_assert_null (label_of (profile, profile->sample[4095], "pid"));
+  sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
+static void
+add_settings (CaptureBuilder *self, const char *settings)
+{
+  SondeFrameOrigin origin = at (-1, 1000);
+
+  ADD (sonde_writer_add_metadata (self->writer, &origin, SONDE_CAPTURE_SETTINGS, settings,
+                                  strlen (settings)));
+}
+
+/* Of cpu-clock samples are times. */
+static void
+measures_time_for_speedscope (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonArray *profiles;
+  JsonObject *first;
+  gsize size_bytes;
+
+  add_settings (capture, "[sonde]\nevent=cpu-clock\nfrequency=500\n");
+  text = export_as (capture, sonde_export_speedscope, SONDE_UNIT_SAMPLES, &size_bytes);
+  node = parse_json (text, size_bytes);
+  profiles = json_object_get_array_member (json_node_get_object (node), "profiles");
+  first = json_array_get_object_element (profiles, 0);
+  g_assert_cmpstr (json_object_get_string_member (first, "unit"), ==, "nanoseconds");
+  g_assert_cmpint (sum_weights (first), ==, 3 * 2000000);
+}
+
+static gint64
+sum_of (JsonObject *object, const char *member)
+{
+  JsonArray *array = json_object_get_array_member (object, member);
+  gint64 sum = 0;
+
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    sum += json_array_get_int_element (array, i);
+  return sum;
+}
+
+static void
+keeps_the_times_of_one_thread (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_stacks ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonObject *root;
+  JsonArray *nodes, *samples;
+  gint64 n_hits = 0;
+  gsize size_bytes;
+
+  add_stack (capture, 1, 10 * STEP_NS, 1, 2);
+  add_stack (capture, 1, 11 * STEP_NS, 1, 2);
+  add_stack (capture, 1, 50 * STEP_NS, 1, 3);
+  text = export_process_as (capture, sonde_export_cpuprofile, SONDE_UNIT_SAMPLES, -1,
+                            SONDE_BY_COMMAND, &size_bytes);
+  node = parse_json (text, size_bytes);
+  root = json_node_get_object (node);
+  nodes = json_object_get_array_member (root, "nodes");
+  samples = json_object_get_array_member (root, "samples");
+  /* the root, main, f, g, and the two that stand for none */
+  g_assert_cmpuint (json_array_get_length (nodes), ==, 6);
+  for (guint i = 0; i < 6; i++)
+    n_hits += json_object_get_int_member (json_array_get_object_element (nodes, i), "hitCount");
+  g_assert_cmpint (n_hits, ==, 3);
+  g_assert_cmpuint (json_array_get_length (samples), ==, 4); /* it was away once */
+  g_assert_cmpint (sum_of (root, "timeDeltas"), ==, 40000);
+  g_assert_cmpint (json_object_get_int_member (root, "startTime"), ==, 10000);
+  g_assert_cmpint (json_object_get_int_member (root, "endTime"), ==, 51000);
+}
+
+static void
+lets_several_threads_follow (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_places ();
+  gsize size_bytes;
+  g_autofree char *text = export_process_as (capture, sonde_export_cpuprofile, SONDE_UNIT_SAMPLES,
+                                             -1, SONDE_BY_COMMAND, &size_bytes);
+  g_autoptr (JsonNode) node = parse_json (text, size_bytes);
+  JsonObject *root = json_node_get_object (node);
+  JsonArray *nodes = json_object_get_array_member (root, "nodes");
+  guint n_named = 0;
+
+  for (guint i = 0; i < json_array_get_length (nodes); i++)
+    {
+      const char *name = json_object_get_string_member (
+          json_object_get_object_member (json_array_get_object_element (nodes, i), "callFrame"),
+          "functionName");
+
+      n_named += g_str_equal (name, "one") || g_str_equal (name, "two");
+    }
+  g_assert_cmpuint (n_named, ==, 2);
+  g_assert_cmpuint (json_array_get_length (json_object_get_array_member (root, "samples")), ==, 4);
+  g_assert_cmpint (sum_of (root, "timeDeltas"), ==, 3000);
+}
+
+static void
+survives_any_time_in_a_cpuprofile (void)
+{
+  static const gint64 times[] = { G_MININT64, 0, G_MAXINT64, -1, G_MAXINT64, G_MININT64 };
+  g_autoptr (CaptureBuilder) capture = make_stacks ();
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonArray *deltas;
+  gsize size_bytes;
+
+  for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+    add_stack (capture, 1, times[i], 1, 2 + i % 2);
+  text = export_process_as (capture, sonde_export_cpuprofile, SONDE_UNIT_SAMPLES, -1,
+                            SONDE_BY_COMMAND, &size_bytes);
+  node = parse_json (text, size_bytes);
+  deltas = json_object_get_array_member (json_node_get_object (node), "timeDeltas");
+  for (guint i = 0; i < json_array_get_length (deltas); i++)
+    g_assert_cmpint (json_array_get_int_element (deltas, i), >=, 0);
+}
+
+/* Frees one of two blocks, so that the peak is both. */
+static void
+shows_the_peak_in_a_heapprofile (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  g_autofree char *path = write_file (capture, -1);
+  g_autofree char *out_path = g_strconcat (path, ".out", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeExportSource) source = sonde_export_source_new_heap (path, NULL, NULL, &error);
+  g_autoptr (SondeExportOutput) output = sonde_export_output_new (out_path, FALSE, &error);
+  g_autofree char *text = NULL;
+  g_autoptr (JsonNode) node = NULL;
+  JsonObject *head, *main_function, *leaf;
+  gsize size_bytes;
+
+  g_assert_no_error (error);
+  g_assert_true (sonde_export_heapprofile (source, SONDE_UNIT_BYTES, output, &error));
+  g_assert_true (sonde_export_output_close (output, &error));
+  g_assert_true (g_file_get_contents (out_path, &text, &size_bytes, &error));
+  node = parse_json (text, size_bytes);
+  head = json_object_get_object_member (json_node_get_object (node), "head");
+  main_function
+      = json_array_get_object_element (json_object_get_array_member (head, "children"), 0);
+  leaf
+      = json_array_get_object_element (json_object_get_array_member (main_function, "children"), 0);
+  g_assert_cmpstr (json_object_get_string_member (
+                       json_object_get_object_member (main_function, "callFrame"), "functionName"),
+                   ==, "main");
+  g_assert_cmpint (json_object_get_int_member (leaf, "selfSize"), ==, 128);
+  g_unlink (out_path);
+  g_unlink (path);
 }
 
 static void
@@ -682,7 +1113,8 @@ tells_heaptrack_of_each_process (void)
                    "a 0 3\na 20 3\nc a\n+ 1\n"
                    "s 8 other-20\ni 0 0 4 0 0\nt 4 0\nt 2 4\nt 3 5\n"
                    "a 20 6\n+ 2\n- 2\n+ 2\nc c\n");
-  other = export_process_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, 20, NULL);
+  other = export_process_as (capture, sonde_export_heaptrack, SONDE_UNIT_SAMPLES, 20, SONDE_BY_NONE,
+                             NULL);
   g_assert_cmpstr (other, ==,
                    "v 10400 3\nX other\n"
                    "s 4 main\ni e000000000000001 0 1 0 0\nt 1 0\n"
@@ -777,12 +1209,24 @@ main (int argc, char **argv)
   g_test_add_func ("/export/folded/folds-stacks", folds_stacks);
   g_test_add_func ("/export/dot/draws-calls", draws_calls);
   g_test_add_func ("/export/speedscope/is-filled", fills_speedscope);
+  g_test_add_func ("/export/speedscope/is-told-of-times", measures_time_for_speedscope);
+  g_test_add_func ("/export/cpuprofile/has-the-times-of-one-thread", keeps_the_times_of_one_thread);
+  g_test_add_func ("/export/cpuprofile/has-one-thread-behind-the-other",
+                   lets_several_threads_follow);
+  g_test_add_func ("/export/cpuprofile/survives-any-time", survives_any_time_in_a_cpuprofile);
+  g_test_add_func ("/export/heapprofile/is-of-the-peak", shows_the_peak_in_a_heapprofile);
   g_test_add_func ("/export/perf-script/prints-what-scripts-read",
                    prints_what_scripts_for_perf_read);
   g_test_add_func ("/export/firefox/gets-threads", writes_threads_for_firefox);
+  g_test_add_func ("/export/firefox/gets-addresses-and-files", tells_firefox_of_places);
+  g_test_add_func ("/export/firefox/has-the-lanes-of-groups", groups_threads_for_firefox);
+  g_test_add_func ("/export/firefox/has-one-lane-for-a-command", merges_commands_for_firefox);
   g_test_add_func ("/export/caps/lose-no-sample", merges_what_viewers_have_no_room_for);
   g_test_add_func ("/export/perfetto/gets-packets", writes_packets_for_perfetto);
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
+  g_test_add_func ("/export/pprof/gets-addresses-and-files", tells_pprof_of_places);
+  g_test_add_func ("/export/pprof/has-the-labels-of-groups", labels_what_pprof_gets_by_its_group);
+  g_test_add_func ("/export/pprof/is-bounded", bounds_what_pprof_gets);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
   g_test_add_func ("/export/heaptrack/is-told-nothing-of-no-heap",
                    tells_heaptrack_nothing_of_no_heap);

@@ -214,7 +214,7 @@ tells_each_interpreter_from_what_it_runs (void)
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    g_assert_cmpint (sonde_fold_kind (&(SondeFunction){ "f", rows[i].module, "" }), ==,
+    g_assert_cmpint (sonde_fold_kind (&(SondeFunction){ .name = "f", .module = rows[i].module }), ==,
                      rows[i].kind);
 }
 
