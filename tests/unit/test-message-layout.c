@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 5
-#define DIGEST  "130cfbbe29c5e20d94dd3c26ea62c13f15e7c3d78af5f71ce4274566c0d177c6"
+#define DIGEST  "e4d93ab673c45b2981d87525d04c68fc184e43ead83b7ca3e721b2ddec2c99c0"
 
 typedef struct
 {
@@ -170,6 +170,29 @@ static const struct
         FIELD (SondeMessageFileRequest, start),
         FIELD (SondeMessageFileRequest, offset),
         FIELD (SondeMessageFileRequest, inode),
+    } },
+  { "SondeMessageProbes",
+    sizeof (SondeMessageProbes),
+    {
+        FIELD (SondeMessageProbes, header),
+        FIELD (SondeMessageProbes, request_id),
+        FIELD (SondeMessageProbes, pid),
+        FIELD (SondeMessageProbes, n_notes),
+        FIELD (SondeMessageProbes, start_ticks),
+        FIELD (SondeMessageProbes, start),
+        FIELD (SondeMessageProbes, offset),
+        FIELD (SondeMessageProbes, inode),
+        FIELD (SondeMessageProbes, dev_major),
+        FIELD (SondeMessageProbes, dev_minor),
+        FIELD (SondeMessageProbes, notes),
+    } },
+  { "SondeMessageProbed",
+    sizeof (SondeMessageProbed),
+    {
+        FIELD (SondeMessageProbed, header),
+        FIELD (SondeMessageProbed, request_id),
+        FIELD (SondeMessageProbed, status),
+        FIELD (SondeMessageProbed, padding),
     } },
   { "SondeMessageInterpreter",
     sizeof (SondeMessageInterpreter),
