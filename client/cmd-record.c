@@ -43,6 +43,8 @@ static const struct
   { "programs-static", "processes were not recorded: statically linked", NULL },
   { "programs-without-library", "processes were not recorded: they loaded no libsonde-memory.so",
     "their environment, their rights or their C library keep it out" },
+  { "probes-refused", "programs were not recorded whole: their allocators' probes are not followed",
+    "sondectl dump says why" },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
   { "file-lost", "frames found no room in the file", "make room, or write elsewhere with -o" },
@@ -105,6 +107,7 @@ count_lost (SondeClientSession *session)
          + sonde_client_session_get_statistic (session, "programs-32-bit")
          + sonde_client_session_get_statistic (session, "programs-static")
          + sonde_client_session_get_statistic (session, "programs-without-library")
+         + sonde_client_session_get_statistic (session, "probes-refused")
          + sonde_client_session_get_statistic (session, "stream-events-lost")
          + sonde_client_session_get_statistic (session, "file-events-lost");
 }

@@ -79,6 +79,14 @@
 /* Passes over /proc/PID/task: a process that makes threads faster than we look is refused. */
 #define SONDE_LIMIT_TASK_PASSES 64
 
+/* Files of processes whose probes a session follows at a time. The kernel takes some 30 ms to let
+ * go of one, so that a broker with all of them ends within SONDE_LIMIT_PEER_EXIT_MS. */
+#define SONDE_LIMIT_PROBED_FILES 32
+/* Such files that a session's broker is asked about: a burst, then one per interval (µs). Each
+ * makes all forks of the machine look twice for some milliseconds. */
+#define SONDE_LIMIT_PROBES_BURST       64
+#define SONDE_LIMIT_PROBES_INTERVAL_US 100000
+
 /* Hz. */
 #define SONDE_LIMIT_FREQUENCY 20000
 /* ns or counts; the lower bound keeps a sample's cost below its distance. */

@@ -38,6 +38,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_CONTROL] = { "control", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_PROGRAM] = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_PROBED] = { "probed", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProbed), 0, 0, 0 },
   [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
   [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
   [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
@@ -51,6 +52,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_CONTROLS] = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
   [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
   [SONDE_MESSAGE_INTERPRETER] = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
+  [SONDE_MESSAGE_PROBES] = { "probes", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageProbes), 0, 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
   [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
@@ -115,7 +117,8 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
       const SondeMessageEvent *event = &events->events[i];
 
       if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND
-          && (event->kind != SONDE_EVENT_WALKS || events->header.type != SONDE_MESSAGE_EVENTS))
+          && ((event->kind != SONDE_EVENT_WALKS && event->kind != SONDE_EVENT_PROBES)
+              || events->header.type != SONDE_MESSAGE_EVENTS))
         return "unknown kind of event";
       if (event->cpu < 0 || event->tid < -1
           || (event->flags & ~(uint32_t) (SONDE_EVENT_LATE | SONDE_EVENT_ON_EXEC)) != 0)
@@ -262,6 +265,36 @@ check_interpreter (const SondeMessageInterpreter *message)
 }
 
 static const char *
+check_probes (const SondeMessageProbes *message)
+{
+  static const SondeMessageProbes none;
+  SondeMessageProbes rest = *message;
+
+  if (message->pid <= 0)
+    return "impossible process";
+  if (message->n_notes > SONDE_PROBE_MAX_SITES)
+    return "number of probes out of range";
+  if (message->n_notes > 0 && message->request_id == 0)
+    return "impossible request";
+  for (uint32_t i = message->n_notes; i < SONDE_PROBE_MAX_SITES; i++)
+    if (message->notes[i] != 0)
+      return "number of probes out of range";
+  if (message->n_notes > 0)
+    return NULL;
+  rest.header = none.header;
+  rest.pid = 0;
+  return memcmp (&rest, &none, sizeof none) == 0 ? NULL : "a place without probes";
+}
+
+static const char *
+check_probed (const SondeMessageProbed *probed)
+{
+  return probed->request_id > 0 && probed->status >= 0 && probed->padding == 0
+             ? NULL
+             : "impossible answer";
+}
+
+static const char *
 check_process_request (const SondeMessageProcessRequest *request)
 {
   if (request->request_id == 0 || request->pid <= 0 || request->padding != 0)
@@ -405,6 +438,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_counters_request (message);
     case SONDE_MESSAGE_INTERPRETER:
       return check_interpreter (message);
+    case SONDE_MESSAGE_PROBES:
+      return check_probes (message);
+    case SONDE_MESSAGE_PROBED:
+      return check_probed (message);
     case SONDE_MESSAGE_RINGS:
     case SONDE_MESSAGE_EVENTS:
       return check_events (message, n_fds);
@@ -569,6 +606,8 @@ sonde_statistic_name (SondeStatistic statistic)
     "interpreters-musl",
     "interpreters-unknown",
     "interpreters-beyond",
+    "probed-programs",
+    "probes-refused",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

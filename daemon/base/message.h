@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "daemon/base/asked.h"
+#include "daemon/base/probe.h"
 #include "daemon/base/socket.h"
 #include "daemon/base/walk.h"
 #include "protocol/ledger.h"
@@ -38,8 +39,8 @@
  * front after START means the same as STOP. Worker → FAILED at any time. After its last word,
  * FINISHED or FAILED, a worker exits when the front has sent LEAVE or is gone.
  *
- * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER; broker
- * → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), NOTE.
+ * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER, PROBES;
+ * broker → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), PROBED, NOTE.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
  * SINKS, CONTROLS, STATISTICS, DRAINED if that was said, and its last word; and the broker to say
@@ -82,6 +83,7 @@ typedef enum
   SONDE_MESSAGE_CONTROL = 16,  /* header only, 1 fd: our end of a control socket for programs */
   SONDE_MESSAGE_LINK = 17,     /* header only, 1 fd: its end of the connection with the broker */
   SONDE_MESSAGE_PROGRAM = 18,  /* header only, 1 fd: the link of a program that came by itself */
+  SONDE_MESSAGE_PROBED = 19,   /* SondeMessageProbed: answer to PROBES */
   /* from the worker, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -96,6 +98,7 @@ typedef enum
   SONDE_MESSAGE_COUNTERS_REQUEST = 111, /* SondeMessageCountersRequest */
   SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
   SONDE_MESSAGE_INTERPRETER = 113,      /* SondeMessageInterpreter */
+  SONDE_MESSAGE_PROBES = 114,           /* SondeMessageProbes */
   /* to the broker; also RINGS_MAPPED and REPORT */
   SONDE_MESSAGE_ASK = 201,   /* SondeMessageAsk, no fd: the first one */
   SONDE_MESSAGE_PROVE = 202, /* SondeMessageTargets, their fds; answered by PROVED */
@@ -189,6 +192,7 @@ typedef enum
   SONDE_EVENT_SAMPLES = 1,  /* samples, and their ring */
   SONDE_EVENT_SIDEBAND = 2, /* mmap2, comm, fork, exit, and their ring */
   SONDE_EVENT_WALKS = 3,    /* of interpreters, in the ring of samples (daemon/base/walk.h) */
+  SONDE_EVENT_PROBES = 4,   /* hits of probes, in the ring of samples (daemon/base/probe.h) */
 } SondeEventKind;
 
 enum
@@ -364,6 +368,37 @@ typedef struct
   SondeWalkPlace place;
 } SondeMessageInterpreter;
 
+/* A process has a file mapped that has probes: hits of them are wanted from now on, of this process
+ * alone, whatever it executes. The broker looks whether the session follows the process, whether
+ * the file is one that the kernel can be asked about, and whether there are such probes of
+ * SONDE_PROBE_PROVIDER at these notes. Without notes none of this process are wanted any more, the
+ * rest but pid is 0, and there is no answer. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t request_id; /* unique in the session, from 1 */
+  int32_t pid;
+  uint32_t n_notes; /* 0 ... SONDE_PROBE_MAX_SITES */
+  uint64_t start_ticks;
+  uint64_t start;  /* bytes, of the mapping */
+  uint64_t offset; /* bytes, into the file */
+  uint64_t inode;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  uint64_t notes[SONDE_PROBE_MAX_SITES]; /* bytes, into the file; the rest is 0 */
+} SondeMessageProbes;
+
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t request_id;
+  int32_t status; /* 0, or errno: EPERM, ESRCH as in SondeMessageProcess; ENOENT no such mapping;
+                     EACCES a file system that the kernel is not asked about; EBADMSG no such
+                     probes; EILSEQ another instruction; EDQUOT a limit; ENOSYS this session can
+                     have none; ETIMEDOUT; or what the kernel said */
+  uint32_t padding;
+} SondeMessageProbed;
+
 /* What a session counts beside the ledger. Names in sonde_statistic_name(). */
 typedef enum
 {
@@ -421,6 +456,8 @@ typedef enum
   SONDE_STATISTIC_INTERPRETERS_MUSL,    /* their C library is not glibc */
   SONDE_STATISTIC_INTERPRETERS_UNKNOWN, /* another version or build */
   SONDE_STATISTIC_INTERPRETERS_BEYOND,  /* there are too many, or too many files of such */
+  SONDE_STATISTIC_PROBED_PROGRAMS,      /* whose allocators' own probes were followed */
+  SONDE_STATISTIC_PROBES_REFUSED,       /* programs of which they were not */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -571,6 +608,8 @@ _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 _Static_assert(sizeof (SondeMessageInterpreter) == 224, "interpreter");
+_Static_assert(sizeof (SondeMessageProbes) == 192, "probes");
+_Static_assert(sizeof (SondeMessageProbed) == 24, "probed");
 
 /* Who says it to whom. */
 typedef enum

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -188,6 +189,44 @@ sonde_mountinfo_find_device (const char *mountinfo, guint dev_major, guint dev_m
         return g_ascii_strtoll (line, NULL, 10);
     }
   return -1;
+}
+
+/* Its options, the sixth word of a line. */
+static bool
+has_option (const char *line, const char *option)
+{
+  gsize left = strcspn (line, "\n");
+  g_autofree char *text = g_strndup (line, left);
+  g_auto (GStrv) words = g_strsplit (text, " ", 7);
+  g_auto (GStrv) options = NULL;
+
+  if (g_strv_length (words) < 7)
+    return false;
+  options = g_strsplit (words[5], ",", -1);
+  return g_strv_contains ((const char *const *) options, option);
+}
+
+bool
+sonde_mountinfo_is_solid (const char *mountinfo, guint dev_major, guint dev_minor)
+{
+  static const char *const on_disk[] = { "ext4", "xfs", "f2fs", "erofs", "squashfs", NULL };
+  g_autofree char *wanted = g_strdup_printf ("%u:%u ", dev_major, dev_minor);
+  bool is_disk = dev_major != 0 && dev_major != LOOP_MAJOR && dev_major != NBD_MAJOR;
+
+  for (const char *line = mountinfo; *line != '\0'; line = next_line (line))
+    {
+      gsize length;
+      const char *device = mountinfo_device (line, &length);
+      char type[32];
+
+      if (device == NULL || length != strlen (wanted) || memcmp (device, wanted, length) != 0
+          || !mountinfo_find_type (line, g_ascii_strtoll (line, NULL, 10), type)
+          || has_option (line, "nosuid"))
+        continue;
+      if (is_disk ? g_strv_contains (on_disk, type) : dev_major == 0 && g_str_equal (type, "tmpfs"))
+        return true;
+    }
+  return false;
 }
 
 bool

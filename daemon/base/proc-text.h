@@ -32,6 +32,11 @@ bool sonde_mountinfo_is_trusted (const char *mountinfo, gint64 mount_id);
 bool sonde_mountinfo_is_overlay (const char *mountinfo, gint64 mount_id);
 /* Whether @others, another list, has a mount of the same file system. */
 bool sonde_mountinfo_has_same (const char *mountinfo, gint64 mount_id, const char *others);
+/* Whether the list has that file system as one of whose files the kernel may be asked to read with
+ * locks of the whole machine held, so that nobody's server is waited for: of a disk that is neither
+ * a file nor over the network, or in memory; mounted where programs may gain rights, as no user can
+ * have it mounted. */
+bool sonde_mountinfo_is_solid (const char *mountinfo, guint dev_major, guint dev_minor);
 /* Whether the numbers that stat() gives there differ from those in /proc/PID/maps (btrfs, overlay).
  */
 bool sonde_mountinfo_is_layered (const char *mountinfo, gint64 mount_id);

@@ -187,7 +187,7 @@ take_back (SondeBroker *self, int cpu, gint64 from_ns)
   if (has_whole_cpus (self))
     open_cpu (self, cpu, &error);
   else
-    sonde_event_set_open_walks (self->events, self->front, &error);
+    sonde_event_set_open_outputs (self->events, self->front, &error);
   tell_of_cpu (self, cpu, from_ns, 0, error);
 }
 

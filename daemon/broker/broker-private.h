@@ -30,6 +30,13 @@ typedef struct
   pid_t pid;
 } SondeGap;
 
+/* Probes of a process that are followed. */
+typedef struct
+{
+  pid_t pid;
+  int link_fd;
+} SondeProbeLink;
+
 struct SondeBroker
 {
   State state;
@@ -42,8 +49,12 @@ struct SondeBroker
 
   SondeAsked asked;
   SondeTracer owner;
-  gboolean has_told_walks; /* why there are none */
-  SondeEventSet *events;   /* NULL before it is prepared and once it is closed */
+  gboolean has_told_walks;  /* why there are none */
+  gboolean has_told_probes; /* the same */
+  GArray *probes;           /* SondeProbeLink */
+  guint n_probes_asked;     /* that a lane looks into */
+  gint64 probes_free_us;    /* monotonic: SONDE_LIMIT_PROBES_INTERVAL_US for each that was asked */
+  SondeEventSet *events;    /* NULL before it is prepared and once it is closed */
   SondeProcBroker *broker;
   SondeLanes *lanes; /* in which that is asked */
   SondeTargetSet *targets;

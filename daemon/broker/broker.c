@@ -13,6 +13,7 @@
 #include "daemon/base/channel.h"
 #include "daemon/base/closer.h"
 #include "daemon/base/error.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/proc-text.h"
 #include "daemon/broker/broker-private.h"
 #include "daemon/broker/rights.h"
@@ -132,6 +133,20 @@ sonde_broker_refuse (SondeBroker *self, SondeMessageType type, const GError *why
   sonde_broker_say_result (self, type, why);
 }
 
+static void
+take_probes (SondeBroker *self, const SondeQuestion *question, SondeAnswer *answer)
+{
+  SondeProbeLink taken = { question->pid, sonde_answer_steal_link (answer) };
+  uid_t uid;
+
+  self->n_probes_asked--;
+  /* Of one that is gone nobody would say so any more. */
+  if (taken.link_fd >= 0 && sonde_proc_owner (question->pid, &uid) < 0)
+    sonde_closer_clear (&taken.link_fd);
+  if (taken.link_fd >= 0)
+    g_array_append_val (self->probes, taken);
+}
+
 /* Of new targets and programs the front hears, of all else the worker, which has left perhaps. */
 static void
 on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_data)
@@ -140,6 +155,8 @@ on_answered (const SondeQuestion *question, SondeAnswer *answer, gpointer user_d
   g_autoptr (SondeAnswer) taken = answer;
   g_autoptr (GError) error = NULL;
 
+  if (question->kind == SONDE_QUESTION_PROBES)
+    take_probes (self, question, taken);
   if (self->state == STATE_OVER)
     return;
   if (question->kind == SONDE_QUESTION_OPEN)
@@ -188,7 +205,10 @@ sonde_broker_look_into (SondeBroker *self, SondeQuestion *question)
   int result = sonde_proc_owner (question->pid, &question->uid);
 
   if (result < 0)
-    on_answered (question, sonde_question_refuse (question, -result), self);
+    {
+      on_answered (question, sonde_question_refuse (question, -result), self);
+      g_clear_pointer (&question->program, sonde_probe_program_unref);
+    }
   else
     sonde_lanes_ask (self->lanes, question);
 }
@@ -227,15 +247,12 @@ on_counters_request (SondeBroker *self, const SondeMessageHeader *data)
   sonde_broker_look_into (self, &question);
 }
 
-/* Once. */
 static void
-tell_why_no_walks (SondeBroker *self, const char *why)
+tell_why_not (SondeBroker *self, const char *what, const char *why)
 {
-  g_autofree char *text
-      = g_strdup_printf ("Functions of interpreted programs are not shown: %s", why);
+  g_autofree char *text = g_strdup_printf ("%s: %s", what, why);
   SondeMessageNote note;
 
-  self->has_told_walks = TRUE;
   sonde_note_init (&note, text);
   sonde_channel_send (self->worker, &note, sizeof note, NULL, 0, NULL);
 }
@@ -258,7 +275,74 @@ on_interpreter (SondeBroker *self, const SondeMessageHeader *data)
   else if (program != NULL)
     sonde_broker_look_into (self, &question);
   else if (why != NULL && !self->has_told_walks)
-    tell_why_no_walks (self, why);
+    {
+      self->has_told_walks = TRUE;
+      tell_why_not (self, "Functions of interpreted programs are not shown", why);
+    }
+}
+
+/* They run no more, or are about to execute another program. */
+static void
+let_go_of_probes (SondeBroker *self, pid_t pid)
+{
+  for (guint i = self->probes->len; i > 0; i--)
+    {
+      SondeProbeLink *link = &g_array_index (self->probes, SondeProbeLink, i - 1);
+
+      if (link->pid != pid)
+        continue;
+      sonde_closer_clear (&link->link_fd);
+      g_array_remove_index_fast (self->probes, i - 1);
+    }
+}
+
+/* Returns: 0 or a negative errno */
+static int
+admit_probes (SondeBroker *self)
+{
+  const gint64 burst_us
+      = SONDE_LIMIT_PROBES_BURST * G_GINT64_CONSTANT (1) * SONDE_LIMIT_PROBES_INTERVAL_US;
+  gint64 now_us = g_get_monotonic_time ();
+
+  if (self->events == NULL || sonde_event_set_probe_program (self->events) == NULL)
+    return -ENOSYS;
+  self->probes_free_us = MAX (self->probes_free_us, now_us - burst_us);
+  if (self->probes->len + self->n_probes_asked >= SONDE_LIMIT_PROBED_FILES
+      || self->probes_free_us + SONDE_LIMIT_PROBES_INTERVAL_US > now_us)
+    return -EDQUOT;
+  self->probes_free_us += SONDE_LIMIT_PROBES_INTERVAL_US;
+  return 0;
+}
+
+static void
+on_probes (SondeBroker *self, const SondeMessageHeader *data)
+{
+  const SondeMessageProbes *message = (const void *) data;
+  SondeQuestion question
+      = { .kind = SONDE_QUESTION_PROBES, .pid = message->pid, .probes = *message };
+  int result;
+
+  if (message->n_notes == 0)
+    {
+      let_go_of_probes (self, message->pid);
+      return;
+    }
+  result = admit_probes (self);
+  self->n_probes_asked++;
+  if (result == -ENOSYS && !self->has_told_probes && self->events != NULL
+      && sonde_event_set_why_no_probes (self->events) != NULL)
+    {
+      self->has_told_probes = TRUE;
+      tell_why_not (self, "Probes of programs' allocators are not followed",
+                    sonde_event_set_why_no_probes (self->events));
+    }
+  if (result < 0)
+    {
+      on_answered (&question, sonde_question_refuse (&question, -result), self);
+      return;
+    }
+  question.program = sonde_probe_program_ref (sonde_event_set_probe_program (self->events));
+  sonde_broker_look_into (self, &question);
 }
 
 static const struct
@@ -270,6 +354,7 @@ static const struct
   { SONDE_MESSAGE_FILE_REQUEST, on_file_request },
   { SONDE_MESSAGE_COUNTERS_REQUEST, on_counters_request },
   { SONDE_MESSAGE_INTERPRETER, on_interpreter },
+  { SONDE_MESSAGE_PROBES, on_probes },
 };
 
 static void
@@ -691,6 +776,7 @@ sonde_broker_new (int fd, SondeBrokerDone done, gpointer user_data)
   g_queue_init (&self->operations);
   self->awaited_cpu = -1;
   self->gaps = g_array_new (FALSE, FALSE, sizeof (SondeGap));
+  self->probes = g_array_new (FALSE, FALSE, sizeof (SondeProbeLink));
   self->front = sonde_channel_new (fd, SONDE_WAY_FRONT_TO_BROKER, &handler, self);
   sonde_perf_event_look (&sheet.events, &sheet.tracepoints);
   say (self, &sheet, sizeof sheet, NULL, 0);
@@ -712,6 +798,8 @@ sonde_broker_free (SondeBroker *self)
   g_clear_pointer (&self->proven, g_ptr_array_unref);
   g_clear_pointer (&self->broker, sonde_proc_broker_unref);
   g_array_unref (self->gaps);
+  /* Not closed: see probe-program.h. */
+  g_array_unref (self->probes);
   g_free (self->note);
   g_free (self);
 }

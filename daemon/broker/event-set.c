@@ -44,9 +44,11 @@ struct SondeEventSet
   gboolean has_pulses;
   SondeWalkProgram *walks; /* NULL: interpreters are not walked */
   char *why_no_walks;
-  GArray *walked;      /* int: CPUs on which they are */
-  int unmapped_cpu;    /* whose rings the worker has not mapped yet; -1: none */
-  guint n_handed_over; /* events */
+  SondeProbeProgram *probes; /* NULL: no hits of probes are written */
+  char *why_no_probes;
+  GArray *with_outputs; /* int: CPUs on which both write */
+  int unmapped_cpu;     /* whose rings the worker has not mapped yet; -1: none */
+  guint n_handed_over;  /* events */
   gboolean start_on_exec;
 };
 
@@ -80,6 +82,13 @@ static guint
 n_kinds (const SondePerfPlan *plan)
 {
   return plan->has_samples ? 2 : 1;
+}
+
+/* Of each CPU: hits of probes are in the ring of samples, whether there are others or not. */
+static guint
+n_rings (const SondePerfPlan *plan)
+{
+  return plan->has_samples || plan->has_probes ? 2 : 1;
 }
 
 static gboolean
@@ -136,11 +145,11 @@ index_of_cpu (const SondeEventSet *self, int cpu)
 }
 
 static void
-forget_walked (SondeEventSet *self, int cpu)
+forget_outputs (SondeEventSet *self, int cpu)
 {
-  for (guint i = self->walked->len; i > 0; i--)
-    if (g_array_index (self->walked, int, i - 1) == cpu)
-      g_array_remove_index_fast (self->walked, i - 1);
+  for (guint i = self->with_outputs->len; i > 0; i--)
+    if (g_array_index (self->with_outputs, int, i - 1) == cpu)
+      g_array_remove_index_fast (self->with_outputs, i - 1);
 }
 
 void
@@ -150,7 +159,7 @@ sonde_event_set_revive (SondeEventSet *self, int cpu)
   Pulse *pulse;
   int fd;
 
-  forget_walked (self, cpu);
+  forget_outputs (self, cpu);
   if (!self->has_pulses || index < 0)
     return;
   pulse = &g_array_index (self->pulses, Pulse, index);
@@ -167,7 +176,7 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   gboolean is_off = FALSE;
   Pulse none = { .fd = -1 };
 
-  if ((self->plan.has_samples && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
+  if ((n_rings (&self->plan) > 1 && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
       || (!is_off && !open_ring (self, SONDE_EVENT_SIDEBAND, cpu, &is_off, error)))
     {
       g_array_set_size (self->rings, n_before);
@@ -184,6 +193,18 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   return TRUE;
 }
 
+/* Before there are rings: without it there may be none of samples. */
+static void
+make_probe_program (SondeEventSet *self)
+{
+  if (self->plan.has_probes && (self->plan.sideband.read_format & PERF_FORMAT_LOST) == 0)
+    self->why_no_probes
+        = g_strdup ("this kernel does not count what single events lose (Linux 6.0)");
+  else if (self->plan.has_probes)
+    self->probes = sonde_probe_program_new (&self->why_no_probes);
+  self->plan.has_probes = self->probes != NULL;
+}
+
 SondeEventSet *
 sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
 {
@@ -196,7 +217,7 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
   self->cpus = g_array_new (FALSE, FALSE, sizeof (int));
   self->pulses = g_array_new (FALSE, FALSE, sizeof (Pulse));
   g_array_set_clear_func (self->pulses, clear_pulse);
-  self->walked = g_array_new (FALSE, FALSE, sizeof (int));
+  self->with_outputs = g_array_new (FALSE, FALSE, sizeof (int));
   self->has_pulses = asked->scope == SONDE_SCOPE_SYSTEM || sonde_scope_is_group (asked->scope);
   self->unmapped_cpu = -1;
   self->start_on_exec = asked->start_on_exec;
@@ -210,9 +231,10 @@ sonde_event_set_new (const SondeAsked *asked, uid_t owner_uid, GError **error)
   /* Each ring's event is sent to the worker in a duplicate; later as many events of whole CPUs are
    * on their way. */
   if (!sonde_quota_check_rings (owner_uid, cpus->len, error)
-      || !sonde_quota_check_fds (owner_uid, 3 * (guint64) cpus->len * n_kinds (&self->plan), error)
+      || !sonde_quota_check_fds (owner_uid, 3 * (guint64) cpus->len * n_rings (&self->plan), error)
       || !sonde_perf_plan_probe (&self->plan, asked, g_array_index (cpus, int, 0), error))
     return NULL;
+  make_probe_program (self);
   for (guint i = 0; i < cpus->len; i++)
     if (!open_rings_on (self, g_array_index (cpus, int, i), error))
       return NULL;
@@ -235,9 +257,11 @@ sonde_event_set_free (SondeEventSet *self)
   g_clear_pointer (&self->cpus, g_array_unref);
   g_clear_pointer (&self->pulses, g_array_unref);
   g_clear_pointer (&self->rings, g_array_unref);
-  g_clear_pointer (&self->walked, g_array_unref);
+  g_clear_pointer (&self->with_outputs, g_array_unref);
   sonde_walk_program_free (self->walks);
   g_free (self->why_no_walks);
+  sonde_probe_program_unref (self->probes);
+  g_free (self->why_no_probes);
   g_free (self);
 }
 
@@ -251,6 +275,18 @@ const char *
 sonde_event_set_why_no_walks (const SondeEventSet *self)
 {
   return self->why_no_walks;
+}
+
+SondeProbeProgram *
+sonde_event_set_probe_program (const SondeEventSet *self)
+{
+  return self->probes;
+}
+
+const char *
+sonde_event_set_why_no_probes (const SondeEventSet *self)
+{
+  return self->why_no_probes;
 }
 
 const SondePerfPlan *
@@ -354,7 +390,7 @@ sonde_event_set_take_cpu (SondeEventSet *self, int cpu, gboolean is_mapped)
     return;
   g_array_remove_index (self->cpus, (guint) index);
   g_array_remove_index (self->pulses, (guint) index);
-  g_array_remove_range (self->rings, (guint) index * n_kinds (&self->plan), n_kinds (&self->plan));
+  g_array_remove_range (self->rings, (guint) index * n_rings (&self->plan), n_rings (&self->plan));
 }
 
 /* FALSE: it has none, or it cannot be read. */
@@ -865,8 +901,8 @@ give_up_walks (SondeEventSet *self, const char *what, int error_number)
 static gboolean
 enable (SondeEventSet *self, OpenEvent *event, GError **error)
 {
-  guint ring = (guint) index_of_cpu (self, event->entry.cpu) * n_kinds (&self->plan)
-               + (event->entry.kind == SONDE_EVENT_SIDEBAND ? n_kinds (&self->plan) - 1 : 0);
+  guint ring = (guint) index_of_cpu (self, event->entry.cpu) * n_rings (&self->plan)
+               + (event->entry.kind == SONDE_EVENT_SIDEBAND ? n_rings (&self->plan) - 1 : 0);
   int result = 0;
 
   if (self->walks != NULL && event->entry.kind == SONDE_EVENT_SAMPLES)
@@ -897,43 +933,80 @@ send_events (SondeChannel *front, OpenEvent *batch, guint n_events, GError **err
 
 /* Returns: 0, or a negative errno: -ENODEV: the CPU is off */
 static int
-open_walks_on (SondeEventSet *self, int cpu, OpenEvent *event)
+open_output_on (SondeEventSet *self, SondeEventKind kind, int cpu, OpenEvent *event)
 {
-  int result;
+  gboolean is_walk = kind == SONDE_EVENT_WALKS;
 
-  *event = (OpenEvent){ .entry = { .cpu = cpu, .tid = -1, .kind = SONDE_EVENT_WALKS } };
-  event->fd = sonde_perf_event_open (&self->plan.walks, -1, cpu);
+  *event = (OpenEvent){ .entry = { .cpu = cpu, .tid = -1, .kind = kind } };
+  event->fd = sonde_perf_event_open (is_walk ? &self->plan.walks : &self->plan.probes, -1, cpu);
   if (event->fd < 0)
     return event->fd;
   if (!enable (self, event, NULL))
     return -EINVAL;
-  result = sonde_walk_program_set_output (self->walks, cpu, event->fd);
-  return result;
+  return is_walk ? sonde_walk_program_set_output (self->walks, cpu, event->fd)
+                 : sonde_probe_program_set_output (self->probes, cpu, event->fd);
 }
 
-gboolean
-sonde_event_set_open_walks (SondeEventSet *self, SondeChannel *front, GError **error)
+/* The session goes on without. */
+static void
+give_up_output (SondeEventSet *self, SondeEventKind kind, int error_number)
 {
-  for (guint i = 0; i < self->cpus->len && self->walks != NULL; i++)
+  const char *what = "the kernel opens no event for what a BPF program writes";
+
+  if (kind == SONDE_EVENT_WALKS)
     {
-      int cpu = g_array_index (self->cpus, int, i);
-      gboolean is_walked = cpu == self->unmapped_cpu;
+      give_up_walks (self, what, error_number);
+      return;
+    }
+  g_clear_pointer (&self->probes, sonde_probe_program_unref);
+  if (self->why_no_probes == NULL)
+    self->why_no_probes = g_strdup_printf ("%s: %s", what, g_strerror (error_number));
+}
+
+static gboolean
+has_output (const SondeEventSet *self, SondeEventKind kind)
+{
+  return kind == SONDE_EVENT_WALKS ? self->walks != NULL : self->probes != NULL;
+}
+
+static gboolean
+open_outputs_on (SondeEventSet *self, int cpu, SondeChannel *front, GError **error)
+{
+  static const SondeEventKind kinds[] = { SONDE_EVENT_WALKS, SONDE_EVENT_PROBES };
+  gboolean is_off = FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds) && !is_off; i++)
+    {
       OpenEvent event;
       int result;
 
-      for (guint j = 0; j < self->walked->len; j++)
-        is_walked = is_walked || g_array_index (self->walked, int, j) == cpu;
-      if (is_walked)
+      if (!has_output (self, kinds[i]))
         continue;
-      result = open_walks_on (self, cpu, &event);
+      result = open_output_on (self, kinds[i], cpu, &event);
+      is_off = result == -ENODEV;
       if (result < 0)
         clear_event (&event);
-      if (result < 0 && result != -ENODEV)
-        give_up_walks (self, "the kernel opens no event for what a BPF program writes", -result);
-      if (result < 0)
-        continue;
-      g_array_append_val (self->walked, cpu);
-      if (!send_events (front, &event, 1, error))
+      if (result < 0 && !is_off)
+        give_up_output (self, kinds[i], -result);
+      if (result == 0 && !send_events (front, &event, 1, error))
+        return FALSE;
+    }
+  if (!is_off)
+    g_array_append_val (self->with_outputs, cpu);
+  return TRUE;
+}
+
+gboolean
+sonde_event_set_open_outputs (SondeEventSet *self, SondeChannel *front, GError **error)
+{
+  for (guint i = 0; i < self->cpus->len; i++)
+    {
+      int cpu = g_array_index (self->cpus, int, i);
+      gboolean has_some = cpu == self->unmapped_cpu;
+
+      for (guint j = 0; j < self->with_outputs->len; j++)
+        has_some = has_some || g_array_index (self->with_outputs, int, j) == cpu;
+      if (!has_some && !open_outputs_on (self, cpu, front, error))
         return FALSE;
     }
   return TRUE;
@@ -955,7 +1028,7 @@ sonde_event_set_hand_over (SondeEventSet *self,
       return FALSE;
     }
   drop_without_rings (self, events);
-  if (!sonde_event_set_open_walks (self, front, error))
+  if (!sonde_event_set_open_outputs (self, front, error))
     return FALSE;
   for (guint i = 0; i < events->len; i++)
     if (!enable (self, &g_array_index (events, OpenEvent, i), error))

@@ -5,6 +5,7 @@
 #include "daemon/base/channel.h"
 #include "daemon/broker/control-group.h"
 #include "daemon/broker/perf-event.h"
+#include "daemon/broker/probe-program.h"
 #include "daemon/broker/target.h"
 #include "daemon/broker/walk-program.h"
 
@@ -37,6 +38,11 @@ const SondePerfPlan *sonde_event_set_plan (const SondeEventSet *self);
 SondeWalkProgram *sonde_event_set_walk_program (const SondeEventSet *self);
 /* A phrase: why nothing does, NULL if that is not wanted, or if it does. */
 const char *sonde_event_set_why_no_walks (const SondeEventSet *self);
+
+/* What writes at hits of probes. NULL: nothing does, or none are asked for. */
+SondeProbeProgram *sonde_event_set_probe_program (const SondeEventSet *self);
+/* A phrase: why nothing does, NULL if that is not wanted, or if it does. */
+const char *sonde_event_set_why_no_probes (const SondeEventSet *self);
 
 /* Sends the RINGS messages, to be handed on to the worker. */
 gboolean sonde_event_set_send_rings (SondeEventSet *self, SondeChannel *front, GError **error);
@@ -159,9 +165,9 @@ gboolean sonde_group_events_open (SondeEventDraft *draft,
                                   char **note,
                                   GError **error);
 
-/* Has interpreters walked on CPUs where they are not (any more). Of no session that it cannot be
- * done for. Errors: those of the channel */
-gboolean sonde_event_set_open_walks (SondeEventSet *self, SondeChannel *front, GError **error);
+/* Has interpreters walked, and hits of probes written, on CPUs where they are not (any more). Of no
+ * session that it cannot be done for. Errors: those of the channel */
+gboolean sonde_event_set_open_outputs (SondeEventSet *self, SondeChannel *front, GError **error);
 /* @draft: (transfer full): those on CPUs that have lost their rings meanwhile are closed.
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
 gboolean sonde_event_set_hand_over (SondeEventSet *self,

@@ -240,6 +240,16 @@ init_walks (struct perf_event_attr *attr)
   attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
 }
 
+/* The same at a probe, whose registers and stack tell of a block. */
+static void
+init_probes (struct perf_event_attr *attr, const SondeAsked *asked)
+{
+  init_walks (attr);
+  attr->sample_type = SONDE_PROBE_SAMPLE_TYPE;
+  attr->sample_regs_user = SONDE_PROBE_REGISTERS;
+  attr->sample_stack_user = asked->stack_size_bytes;
+}
+
 void
 sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
 {
@@ -251,6 +261,8 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
   self->pulse.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
   init_sideband (self, asked);
   init_walks (&self->walks);
+  init_probes (&self->probes, asked);
+  self->has_probes = asked->memory == SONDE_MEMORY_SAMPLED;
   self->has_samples = asked->event != SONDE_EVENT_NONE;
   /* The worker is told how records end, those of the side band, too. */
   init_common (&self->samples);
@@ -327,6 +339,7 @@ weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
       self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
       self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
       self->walks.read_format &= ~(guint64) PERF_FORMAT_LOST;
+      self->probes.read_format &= ~(guint64) PERF_FORMAT_LOST;
       return TRUE;
     }
   /* A tracepoint is in the kernel: without its time nothing is left. */

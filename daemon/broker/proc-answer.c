@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/fd.h"
 #include "daemon/base/closer.h"
 #include "daemon/base/limits.h"
 
@@ -25,13 +26,24 @@ struct SondeAnswer
   AnswerPart parts[MAX_PARTS];
   SondeOpening *opening;
   gboolean is_right;
+  int link_fd; /* -1: none */
 };
+
+static SondeAnswer *
+answer_new (void)
+{
+  SondeAnswer *self = g_new0 (SondeAnswer, 1);
+
+  self->link_fd = -1;
+  return self;
+}
 
 void
 sonde_question_free (SondeQuestion *self)
 {
   if (self == NULL)
     return;
+  sonde_probe_program_unref (self->program);
   sonde_opening_free (self->opening);
   g_free (self);
 }
@@ -49,7 +61,14 @@ sonde_answer_free (SondeAnswer *self)
       g_free (self->parts[i].mount);
     }
   sonde_opening_free (self->opening);
+  sonde_closer_clear (&self->link_fd);
   g_free (self);
+}
+
+int
+sonde_answer_steal_link (SondeAnswer *self)
+{
+  return sonde_steal_fd (&self->link_fd);
 }
 
 SondeOpening *
@@ -201,6 +220,35 @@ add_joined (SondeAnswer *self, const SondeQuestion *question, int status)
   add (self, &message, sizeof message, NULL, 0);
 }
 
+static void
+add_probed (SondeAnswer *self, const SondeQuestion *question, int status)
+{
+  SondeMessageProbed message = { .header.type = SONDE_MESSAGE_PROBED,
+                                 .request_id = question->probes.request_id,
+                                 .status = status };
+
+  add (self, &message, sizeof message, NULL, 0);
+}
+
+/* The number may go to another process between the look and the link: then what it tells of is of a
+ * process with that file at that very address, and of the scope's, or nothing. */
+static void
+link_probes (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *broker)
+{
+  SondeProbePlace places[SONDE_PROBE_MAX_SITES];
+  sonde_autofd int fd = sonde_proc_broker_open_probes (broker, &question->probes, places);
+  int result = fd;
+
+  if (result >= 0)
+    result = self->link_fd = sonde_probe_program_link (question->program, fd, question->pid, places,
+                                                       question->probes.n_notes);
+  if (result >= 0)
+    result = sonde_proc_broker_check (broker, question->pid, TRUE);
+  if (result < 0)
+    sonde_closer_clear (&self->link_fd);
+  add_probed (self, question, result < 0 ? -result : 0);
+}
+
 static int
 open_stat (const SondeQuestion *question, SondeProcBroker *broker)
 {
@@ -210,7 +258,7 @@ open_stat (const SondeQuestion *question, SondeProcBroker *broker)
 SondeAnswer *
 sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, SondeProcBatch *batch)
 {
-  SondeAnswer *answer = g_new0 (SondeAnswer, 1);
+  SondeAnswer *answer = answer_new ();
 
   switch (self->kind)
     {
@@ -241,6 +289,9 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
     case SONDE_QUESTION_PLACE:
       answer->is_right = sonde_proc_broker_check_place (broker, &self->interpreter) == 0;
       break;
+    case SONDE_QUESTION_PROBES:
+      link_probes (answer, self, broker);
+      break;
     default:
       g_assert_not_reached ();
     }
@@ -257,7 +308,7 @@ sonde_question_refuse (const SondeQuestion *self, int status)
   SondeMessageFile file = { .header.type = SONDE_MESSAGE_FILE,
                             .request_id = self->file.request_id,
                             .status = status };
-  SondeAnswer *answer = g_new0 (SondeAnswer, 1);
+  SondeAnswer *answer = answer_new ();
 
   if (self->kind == SONDE_QUESTION_COUNTERS || self->wants_counters)
     add_counters (answer, self, -1);
@@ -267,5 +318,7 @@ sonde_question_refuse (const SondeQuestion *self, int status)
     add (answer, &file, sizeof file, NULL, 0);
   if (self->kind == SONDE_QUESTION_JOIN)
     add_joined (answer, self, status);
+  if (self->kind == SONDE_QUESTION_PROBES)
+    add_probed (answer, self, status);
   return answer;
 }

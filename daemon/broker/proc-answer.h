@@ -23,6 +23,9 @@ SondeOpening *sonde_answer_steal_opening (SondeAnswer *self);
 /* Of PLACE: whether it is right. */
 gboolean sonde_answer_is_right (const SondeAnswer *self);
 
+/* Of PROBES: (transfer full): the link that keeps them, or -1; PROBED tells why there is none. */
+int sonde_answer_steal_link (SondeAnswer *self);
+
 /* @self: (transfer full): without what @broker says was told of already. Errors: those of
  * sonde_channel_send() */
 gboolean sonde_answer_send (SondeAnswer *self,
@@ -42,6 +45,7 @@ typedef enum
   SONDE_QUESTION_OPEN,     /* nothing: the events of a process */
   SONDE_QUESTION_JOIN,     /* JOINED, which is the front's to hear */
   SONDE_QUESTION_PLACE,    /* nothing: whether a process is walked so */
+  SONDE_QUESTION_PROBES,   /* PROBED */
 } SondeQuestionKind;
 
 /* What is to be looked into of one process: a request of the worker's, or a new target. */
@@ -58,6 +62,8 @@ typedef struct
   gboolean wants_counters;      /* COUNTERS */
   gboolean wants_process;       /* PROCESS; and the descriptor of COUNTERS */
   SondeMessageInterpreter interpreter; /* of PLACE */
+  SondeMessageProbes probes;           /* of PROBES */
+  SondeProbeProgram *program;          /* of PROBES: a reference */
   SondeOpening *opening;               /* of OPEN */
   gpointer data;                       /* whoever asks knows what it is */
 } SondeQuestion;

@@ -12,6 +12,7 @@
 
 #include "base/elf-file.h"
 #include "base/fd.h"
+#include "base/probe-note.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/proc-maps.h"
 #include "daemon/broker/rights.h"
@@ -961,6 +962,133 @@ sonde_proc_broker_check_place (SondeProcBroker *self, const SondeMessageInterpre
     return -ESRCH;
   maps_fd = open_maps (self, &process);
   return maps_fd < 0 ? maps_fd : check_extent (maps_fd, message);
+}
+
+/* --- probes --- */
+
+/* Returns: 0 or -EACCES */
+static int
+check_solid (int path_fd)
+{
+  g_autofree char *of_first = NULL;
+  struct statx st;
+
+  if (statx (path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st) < 0)
+    return -EACCES;
+  of_first = sonde_proc_text_read (AT_FDCWD, "/proc/1/mountinfo", SONDE_LIMIT_PROC_TEXT_BYTES);
+  return of_first != NULL && sonde_mountinfo_is_solid (of_first, st.stx_dev_major, st.stx_dev_minor)
+             ? 0
+             : -EACCES;
+}
+
+/* Of a program that gains rights by its file no hit may be told to whoever executes it, not even of
+ * one that runs now without. */
+static int
+open_solid (const Process *process, const SondeProcMap *map)
+{
+  gboolean by_path;
+  sonde_autofd int path_fd = open_mapping (process, map, &by_path);
+  struct stat st;
+  int result;
+
+  if (path_fd < 0)
+    return path_fd;
+  result = check_solid (path_fd);
+  if (result < 0)
+    return result;
+  if (fstat (path_fd, &st) < 0)
+    return -errno;
+  if (!S_ISREG (st.st_mode) || (by_path && !is_mapped_file (&st, map, FALSE)))
+    return -ESTALE;
+  return (st.st_mode & (S_ISUID | S_ISGID)) != 0 ? -EPERM : open_looked_at (path_fd);
+}
+
+/* Whether there is a probe of ours, in that mapping. */
+static int
+find_place (const SondeElfFile *file, guint64 note, const SondeProcMap *map, SondeProbePlace *place)
+{
+  SondeProbe probe;
+  guint8 instruction;
+  int result = sonde_probe_read (file, note, SONDE_PROBE_PROVIDER, &probe);
+
+  if (result == 0)
+    result = sonde_elf_file_read (file, probe.site, &instruction, sizeof instruction);
+  if (result < 0)
+    return result == -ENOENT ? -EBADMSG : result;
+  if (probe.site < map->offset || probe.site - map->offset >= map->end - map->start)
+    return -EBADMSG;
+  *place = (SondeProbePlace){ .site = probe.site,
+                              .semaphore = probe.semaphore,
+                              .address = map->start + (probe.site - map->offset) };
+  return instruction == SONDE_PROBE_INSTRUCTION ? 0 : -EILSEQ;
+}
+
+/* The file's bytes are its program's: they are read without a right. */
+static int
+find_places (int fd,
+             const SondeMessageProbes *message,
+             const SondeProcMap *map,
+             SondeProbePlace places[SONDE_PROBE_MAX_SITES])
+{
+  SondeElfFile file;
+  int result = sonde_elf_file_load (&file, fd);
+
+  if (result == 0 && (file.is_32_bit || file.header.e_machine != SONDE_ELF_NATIVE_MACHINE))
+    result = -EBADMSG;
+  for (guint32 i = 0; i < message->n_notes && result == 0; i++)
+    result = find_place (&file, message->notes[i], map, &places[i]);
+  sonde_elf_file_clear (&file);
+  return result;
+}
+
+/* @maps_fd: (out): to be closed by the caller */
+static int
+open_probed (SondeProcBroker *self,
+             const SondeMessageProbes *message,
+             int *maps_fd,
+             SondeProcMap *map)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  g_autoptr (SondeProcBatch) batch = sonde_proc_batch_new ();
+  const SondeMessageFileRequest request = { .pid = message->pid,
+                                            .dev_major = message->dev_major,
+                                            .dev_minor = message->dev_minor,
+                                            .start = message->start,
+                                            .offset = message->offset,
+                                            .inode = message->inode };
+  Process process = { .fd = -1, .maps_fd = -1 };
+  sonde_autofd int process_fd = -1;
+  int result = open_process (self, message->pid, &process);
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (!is_in_scope (self, &process))
+    return -EPERM;
+  if (message->start_ticks != 0 && message->start_ticks != process.stat.start_ticks)
+    return -ESRCH;
+  process.maps_fd = *maps_fd = open_maps (self, &process);
+  if (*maps_fd < 0)
+    return *maps_fd;
+  result = find_mapping (self, batch, &process, &request, map);
+  return result < 0 ? result : open_solid (&process, map);
+}
+
+int
+sonde_proc_broker_open_probes (SondeProcBroker *self,
+                               const SondeMessageProbes *message,
+                               SondeProbePlace places[SONDE_PROBE_MAX_SITES])
+{
+  sonde_autofd int maps_fd = -1;
+  sonde_autofd int fd = -1;
+  SondeProcMap map;
+  int result = fd = open_probed (self, message, &maps_fd, &map);
+
+  if (result >= 0)
+    result = find_places (fd, message, &map, places);
+  if (result >= 0 && !self->is_unlimited && !sonde_proc_maps_are_alive (maps_fd))
+    result = -ESRCH;
+  return result < 0 ? result : sonde_steal_fd (&fd);
 }
 
 int

@@ -133,6 +133,30 @@ int sonde_proc_broker_open_file (SondeProcBroker *self,
  */
 int sonde_proc_broker_check_place (SondeProcBroker *self, const SondeMessageInterpreter *message);
 
+/* Where a probe is, in a file and in a process. */
+typedef struct
+{
+  guint64 site;      /* bytes, into the file */
+  guint64 semaphore; /* the same; 0: none */
+  guint64 address;   /* of the site */
+} SondeProbePlace;
+
+/**
+ * sonde_proc_broker_open_probes:
+ * @message: a checked one, with notes
+ * @places: (out): of each of its notes
+ *
+ * The file that it names, if the session follows that process, and if these are places where
+ * nothing but a probe is: the kernel changes the program there. It reads the file with locks held
+ * that all forks of the machine wait for, so of the file systems that others open files on it takes
+ * those alone that wait for no other program (sonde_mountinfo_is_solid()).
+ *
+ * Returns: a descriptor or a negative errno, as SondeMessageProbed tells it
+ */
+int sonde_proc_broker_open_probes (SondeProcBroker *self,
+                                   const SondeMessageProbes *message,
+                                   SondeProbePlace places[SONDE_PROBE_MAX_SITES]);
+
 /* Whether the kernel can be asked for one mapping (since Linux 6.11). Else each request for a file
  * reads all mappings of its process, but for those of a batch. */
 gboolean sonde_proc_broker_has_queries (const SondeProcBroker *self);

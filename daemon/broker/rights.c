@@ -190,6 +190,8 @@ static const SondeBoundedSystemCall bounded[] = {
   { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_MAP_DELETE_ELEM },
   { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_PROG_LOAD },
   { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_PROG_TEST_RUN },
+  /* probes of a process */
+  { SCMP_SYS (bpf), 0, SONDE_CALL_ALL_BITS, BPF_LINK_CREATE },
   /* who made the namespace of a process; one mapping of it */
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, NS_GET_OWNER_UID },
   { SCMP_SYS (ioctl), 1, SONDE_CALL_ALL_BITS, NS_GET_USERNS },

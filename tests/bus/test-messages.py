@@ -43,6 +43,7 @@ LOSSES = {
     'programs-32-bit': 'without libsonde-memory.so of theirs; install the library for 32-bit programs, too.',
     'programs-static': 'processes were not recorded: statically linked.',
     'programs-without-library': 'loaded no libsonde-memory.so; their environment, their rights or their C library keep it out.',
+    'probes-refused': "their allocators' probes are not followed; sondectl dump says why.",
     'stream-lost': 'not written fast enough; write to a faster disk with -o.',
     'traces-empty': "50 processes have no call hooks: build with clang's -fxray-instrument",
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',

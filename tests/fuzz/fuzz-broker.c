@@ -357,6 +357,7 @@ complete (Story *story, Packet *packet, int *fds)
   SondeMessageProcessRequest *process = (void *) packet->bytes;
   SondeMessageCountersRequest *counters = (void *) packet->bytes;
   SondeMessageInterpreter *interpreter = (void *) packet->bytes;
+  SondeMessageProbes *probes = (void *) packet->bytes;
   SondeMessageJoin *join = (void *) packet->bytes;
   int ends[2];
 
@@ -377,6 +378,9 @@ complete (Story *story, Packet *packet, int *fds)
       return 0;
     case SONDE_MESSAGE_INTERPRETER:
       interpreter->pid = pid_of (story, interpreter->pid);
+      return 0;
+    case SONDE_MESSAGE_PROBES:
+      probes->pid = pid_of (story, probes->pid);
       return 0;
     case SONDE_MESSAGE_COUNTERS_REQUEST:
       counters->pid = pid_of (story, counters->pid);

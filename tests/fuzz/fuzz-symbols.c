@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/probe-note.h"
 #include "symbols/debug-reference.h"
 #include "symbols/symbol-table.h"
 #include "tests/fuzz/fuzz.h"
@@ -54,6 +55,38 @@ check_reference (int fd, size_t size)
     abort ();
 }
 
+/* The places of a probe are in the file, and what its arguments say is read of a sample that has
+ * little. */
+static void
+check_probes (int fd, size_t size)
+{
+  static const uint64_t registers[] = { 1, 2, 3, 4, 5, 6, 0x7ff0, 0x7000, 9 };
+  static const uint64_t stack[] = { 1, 2, 3, 4 };
+  const SondeProbeState state = { 0x1ff, registers, sizeof registers / sizeof registers[0],
+                                  (const uint8_t *) stack, sizeof stack };
+  SondeProbeOperand operands[SONDE_PROBE_MAX_ARGUMENTS];
+  SondeProbe probes[16];
+  SondeElfFile file;
+  uint64_t value;
+  int n = 0;
+
+  if (sonde_elf_file_load (&file, fd) == 0)
+    n = sonde_probes_find (&file, "otel_memory", probes, 16);
+  for (int i = 0; i < n; i++)
+    {
+      SondeProbe again;
+      int n_arguments = sonde_probe_parse_arguments (probes[i].arguments, operands);
+
+      if (probes[i].site >= size || probes[i].semaphore >= size
+          || sonde_probe_read (&file, probes[i].note, "otel_memory", &again) != 0
+          || again.site != probes[i].site)
+        abort ();
+      for (int j = 0; j < n_arguments; j++)
+        (void) sonde_probe_evaluate (&operands[j], &state, &value);
+    }
+  sonde_elf_file_clear (&file);
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -70,6 +103,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     }
   sonde_symbol_table_free (table);
   check_reference (fd, size);
+  check_probes (fd, size);
   close (fd);
 
   return 0;

@@ -17,6 +17,7 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
 KERNEL_TIME, USER_STACK, CALLCHAIN, DEFERRED = (1 << i for i in range(4))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
 LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER = 14, 15, 16, 17, 18, 110, 111, 112, 113
+PROBED, PROBES = 19, 114
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
 SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK, JOINED = range(211, 219)  # 301 and so on: packet.h
 TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
@@ -118,6 +119,16 @@ def interpreter(pid=10, kind=1, padding=0, **changes):
                                            *((0, 0x400000, 0, 5, 8, 1) if kind else (0,) * 6), *place))
 
 
+def probes(pid=10, notes=(0x400, 0x440), number=1, n_notes=None, more=()):
+    where = (0, 0x400000, 0, 5, 8, 1) if notes else (0,) * 6
+    words = [*notes, *more] + [0] * (16 - len(notes) - len(more))
+    return packet(PROBES, struct.pack('<QiI4Q2I16Q', number, pid, len(notes) if n_notes is None else n_notes, *where, *words))
+
+
+def probed(number=1, status=0, padding=0):
+    return packet(PROBED, struct.pack('<QiI', number, status, padding))
+
+
 def failed(error=5, padding=0, text=b'It broke'):
     return packet(FAILED, struct.pack('<iI200s', error, padding, text))
 
@@ -172,7 +183,8 @@ def good():
         'file': (ANSWER, answer_file(1, b'')), 'no-file': (ANSWER, answer_file(1, status=2)), 'stop': (TO_WORKER, packet(STOP)),
         'pause': (TO_WORKER, packet(PAUSE)), 'resume': (TO_WORKER, packet(RESUME)), 'report': (TO_WORKER, packet(REPORT)),
         'note': (TO_WORKER, packet(NOTE, b'A sentence')), 'counters': (TO_WORKER, counters()),
-        'interpreter': (REQUEST, interpreter()), 'interpreter-php': (REQUEST, interpreter(kind=2, frame_entry=40)), 'interpreter-ruby': (REQUEST, interpreter(kind=3, frame_entry=32)), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
+        'probes': (REQUEST, probes()), 'probes-no-more': (REQUEST, probes(notes=(), number=0)), 'probed': (ANSWER, probed()),
+        'not-probed': (ANSWER, probed(status=13)), 'interpreter': (REQUEST, interpreter()), 'interpreter-php': (REQUEST, interpreter(kind=2, frame_entry=40)), 'interpreter-ruby': (REQUEST, interpreter(kind=3, frame_entry=32)), 'interpreter-no-more': (REQUEST, interpreter(kind=0)),
         'counters-of-process': (TO_WORKER, counters(5, pid=10, n_fds=0)), 'counters-request': (REQUEST, request_counters()),
         'hello': (FROM_WORKER, hello()), 'rings-mapped': (FROM_WORKER, packet(RINGS_MAPPED, struct.pack('<iIQQ', 0, 1, 4096, 4096))),
         'process-request': (REQUEST, request_process()), 'file-request': (REQUEST, request_file()),
@@ -202,7 +214,7 @@ def bad():
         'short': (TO_WORKER, raw(b'abcd')), 'empty': (TO_WORKER, raw(b'')), 'empty-with-fds': (FROM_WORKER, raw(b'', 3)),
         'long': (TO_WORKER, raw(struct.pack('<II', START, 8200) + bytes(8192))),
         'size-of-header': (TO_WORKER, raw(struct.pack('<II', START, 16))), 'type-0': (TO_WORKER, raw(struct.pack('<II', 0, 8))),
-        'type-19': (TO_WORKER, raw(struct.pack('<II', 19, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
+        'type-20': (TO_WORKER, raw(struct.pack('<II', 20, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
         'direction': (FROM_WORKER, packet(START)), 'other-direction': (TO_WORKER, hello()),
         'size-of-type': (TO_WORKER, raw(struct.pack('<IIII', START, 16, 0, 0))),
         'size-of-events': (TO_WORKER, raw(struct.pack('<III', EVENTS, 12, 1), 1)),
@@ -236,6 +248,9 @@ def bad():
         'file-request-map-mapped': (REQUEST, request_file(kind=2)),
         'counters-kind': (TO_WORKER, counters(6)), 'counters-kind-0': (TO_WORKER, counters(0)), 'counters-pid': (TO_WORKER, counters(5)),
         'counters-no-pid': (TO_WORKER, counters(1, pid=1)), 'counters-fds': (TO_WORKER, counters(n_fds=0)), 'counters-many-fds': (TO_WORKER, counters(n_fds=2)),
+        'probes-pid': (REQUEST, probes(0)), 'probes-id': (REQUEST, probes(number=0)), 'probes-many': (REQUEST, probes(n_notes=17)),
+        'probes-more': (REQUEST, probes(more=[7])), 'probes-none': (REQUEST, probes(n_notes=0)), 'probes-id-of-none': (REQUEST, probes(notes=())),
+        'probed-id': (ANSWER, probed(0)), 'probed-status': (ANSWER, probed(status=-1)), 'probed-padding': (ANSWER, probed(padding=1)),
         'interpreter-kind': (REQUEST, interpreter(kind=99)), 'interpreter-entry-of-php': (REQUEST, interpreter(kind=2)), 'interpreter-pid': (REQUEST, interpreter(0)), 'interpreter-padding': (REQUEST, interpreter(padding=1)),
         'interpreter-scope': (REQUEST, interpreter(code_scope=4096)), 'interpreter-frame': (REQUEST, interpreter(frame_size=129)),
         'interpreter-field': (REQUEST, interpreter(code_name=4096)), 'interpreter-field-of-frame': (REQUEST, interpreter(frame_at=72)),
@@ -546,6 +561,10 @@ def brokers():
     tells = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (interpreter(), interpreter(CHILD_PID), interpreter(1), interpreter(99), interpreter(kind=0)))
     for name, walked in (('interpreters', 1), ('interpreters-no', 0)):
         seeds[name] = live(ask(interpreters=walked), own) + tells + wait(7) + packet(CLOSE) + tells
+    follows = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in
+                       (probes(), probes(CHILD_PID), probes(1), probes(99), probes(notes=(), number=0), probes(CHILD_PID, notes=(), number=0)))
+    for name, memory in (('probes', 2), ('probes-no', 1)):
+        seeds[name] = live(ask(memory=memory), own) + follows + wait(7) + packet(CLOSE) + follows
     seeds['join-early'] = ask() + own + serve + joins
     seeds['join-late'] = live(ask(), own) + packet(CLOSE) + joins
     seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)

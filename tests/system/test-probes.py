@@ -13,6 +13,7 @@ import os
 import re
 import struct
 import subprocess
+import sys
 import tempfile
 
 from system import PERF_EVENT_OPEN, Fault, System, check
@@ -74,7 +75,7 @@ class Probe:
         return hits
 
 
-def trace(system, library, program, names, **variables):
+def trace(system, library, program, names, *arguments, **variables):
     """Runs it; [arguments of each hit] for each probe."""
     notes = read_notes(library)
     check(set(notes) == {'alloc', 'free'}, f'{library} has the probes {sorted(notes)}')
@@ -83,7 +84,7 @@ def trace(system, library, program, names, **variables):
     if pid == 0:
         os.close(go)
         os.read(ready, 1)
-        os.execve(program, [program, str(N_TIMES)], {'LD_PRELOAD': os.path.abspath(library), **variables})
+        os.execve(program, [program, *(arguments or (str(N_TIMES),))], {'LD_PRELOAD': os.path.abspath(library), **variables})
     os.close(ready)
     try:
         probes = {name: Probe(library, *notes[name][:2], pid) for name in names}
@@ -124,6 +125,19 @@ def test_silence(system, library, program):
         check(hits == {'alloc': [], 'free': []}, f'{wish!r} asks for nothing')
 
 
+def test_child(system, library, program):
+    """A child has its parent's probes, which nobody traces there."""
+    script = ('import os\n'
+              'blocks = [bytes(3000) for _ in range(1000)]\n'
+              'pid = os.fork()\n'
+              'if pid == 0:\n'
+              '    blocks = [bytes(3000) for _ in range(1000)]\n'
+              '    os._exit(0)\n'
+              'raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n')
+    hits = trace(system, library, sys.executable, ('alloc', 'free'), '-c', script, SONDE_MEMORY_PROBES='1024', PYTHONMALLOC='malloc')
+    check(len(hits['alloc']) > 500, f"{len(hits['alloc'])} samples")
+
+
 def test_one(system, library, program):
     """A block that nobody was told of has no end."""
     hits = trace(system, library, program, ('free',), SONDE_MEMORY_PROBES=str(MEAN))
@@ -131,7 +145,7 @@ def test_one(system, library, program):
 
 
 def main():
-    system = System(5)
+    system = System(6)
     wide = system.program(WIDE), system.program('tests/system/blocks')
     narrow = system.program(NARROW), system.program('tests/system/blocks-32-bit')
     obstacle = None if os.path.exists(PMU) else 'this kernel has no uprobes'
@@ -142,7 +156,8 @@ def main():
                                  ('so it is where there is a beacon', test_beacon, wide),
                                  ('nobody is told who does not ask', test_silence, wide),
                                  ('who traces ends alone gets none', test_one, wide),
-                                 ('in a 32-bit program, too', test_samples, narrow)):
+                                 ('children of who is traced live', test_child, wide),
+                                ('in a 32-bit program, too', test_samples, narrow)):
         why = obstacle or (missing if programs is narrow else None)
         if why:
             system.skip(name, why)

@@ -332,6 +332,48 @@ refuses_interpreters_that_cannot_be (void)
 }
 
 static void
+refuses_impossible_probes (void)
+{
+  const SondeMessageProbes good = { .header = { SONDE_MESSAGE_PROBES, sizeof good },
+                                    .request_id = 1,
+                                    .pid = 7,
+                                    .n_notes = 2,
+                                    .start = 4096,
+                                    .notes = { 5, 6 } };
+  SondeMessageProbed answer = { .header = { SONDE_MESSAGE_PROBED, sizeof answer } };
+  SondeMessageProbes message = good;
+
+  assert_taken (&message, sizeof message, 0);
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    message = good;                                                                                \
+    change;                                                                                        \
+    assert_refused (&message, sizeof message, 0, expected);                                        \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (message.pid = 0, "impossible process");
+  REFUSE (message.request_id = 0, "impossible request");
+  REFUSE (message.n_notes = SONDE_PROBE_MAX_SITES + 1, "number of probes out of range");
+  REFUSE (message.n_notes = 1, "number of probes out of range");
+  REFUSE (message.n_notes = UINT32_MAX, "number of probes out of range");
+  REFUSE ((message.n_notes = 0, memset (message.notes, 0, sizeof message.notes)),
+          "a place without probes");
+#undef REFUSE
+  message = (SondeMessageProbes){ .header = good.header, .pid = 7 };
+  assert_taken (&message, sizeof message, 0);
+
+  assert_refused (&answer, sizeof answer, 0, "impossible answer");
+  answer.request_id = 1;
+  assert_taken (&answer, sizeof answer, 0);
+  answer.status = -1;
+  assert_refused (&answer, sizeof answer, 0, "impossible answer");
+  answer.status = 0;
+  answer.padding = 1;
+  assert_refused (&answer, sizeof answer, 0, "impossible answer");
+}
+
+static void
 refuses_requests_for_files_of_no_kind (void)
 {
   SondeMessageFileRequest request
@@ -616,6 +658,7 @@ main (int argc, char **argv)
                    refuses_requests_for_files_of_no_kind);
   g_test_add_func ("/message/refuses-interpreters-that-cannot-be",
                    refuses_interpreters_that_cannot_be);
+  g_test_add_func ("/message/refuses-impossible-probes", refuses_impossible_probes);
   g_test_add_func ("/message/refuses-failure-texts-that-could-forge-a-log-line",
                    refuses_failure_texts_that_could_forge_a_log_line);
   g_test_add_func ("/message/refuses-lists-of-sinks-that-cannot-be",

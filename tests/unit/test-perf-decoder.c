@@ -12,8 +12,10 @@
 #define REGS 0x103u /* three registers */
 
 static const uint64_t walk_ids[] = { 5, 9, 12 };
-static const SondePerfDecoder decoder
-    = { SAMPLE_TYPE, REGS, walk_ids, sizeof walk_ids / sizeof walk_ids[0] };
+static const uint64_t probe_ids[] = { 7 };
+static const SondePerfDecoder decoder = { SAMPLE_TYPE, REGS,
+                                          walk_ids,    sizeof walk_ids / sizeof walk_ids[0],
+                                          probe_ids,   sizeof probe_ids / sizeof probe_ids[0] };
 
 typedef struct
 {
@@ -426,6 +428,75 @@ knows_walks_by_their_event (void)
   g_assert_cmpint (sonde_perf_decoder_time (&decoder, build_walk (&builder, 6, 20)), ==, 5000);
 }
 
+/* --- hits of probes --- */
+
+#define N_PROBE_REGS 17
+
+static const struct perf_event_header *
+build_hit (Builder *builder, uint64_t id)
+{
+  begin (builder, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
+  put64 (builder, id);
+  put64 (builder, 0x401000);
+  put32 (builder, 10, 11);
+  put64 (builder, 5000);
+  put32 (builder, 3, 0);
+  put64 (builder, PERF_SAMPLE_REGS_ABI_64);
+  for (uint64_t i = 0; i < N_PROBE_REGS; i++)
+    put64 (builder, 100 + i);
+  put64 (builder, 16);
+  put64 (builder, 0x11);
+  put64 (builder, 0x22);
+  put64 (builder, 8);
+  return end (builder);
+}
+
+/* They have other fields than the session's samples, whatever these are. */
+static void
+knows_hits_by_their_event (void)
+{
+  SondePerfDecoder other = decoder;
+  Builder builder;
+  SondePerfRecord record;
+  const struct perf_event_header *header = build_hit (&builder, 7);
+
+  other.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+  other.regs_user = 0;
+  for (int i = 0; i < 2; i++)
+    {
+      const SondePerfDecoder *self = i == 0 ? &decoder : &other;
+
+      g_assert_cmpint (sonde_perf_decoder_decode (self, header, &record), ==, SONDE_PERF_RECORD_OK);
+      g_assert_cmpint (record.type, ==, SONDE_PERF_RECORD_PROBE);
+      g_assert_cmpint (record.pid, ==, 10);
+      g_assert_cmpint (record.cpu, ==, 3);
+      g_assert_cmphex (record.sample.ip, ==, 0x401000);
+      g_assert_cmpuint (record.sample.n_regs, ==, N_PROBE_REGS);
+      g_assert_cmpuint (record.sample.regs[16], ==, 116);
+      g_assert_cmpuint (record.sample.stack_size_bytes, ==, 8);
+      g_assert_cmpuint (record.sample.dump_size_bytes, ==, 16);
+      g_assert_cmpint (sonde_perf_decoder_time (self, header), ==, 5000);
+    }
+  header = build_hit (&builder, 6);
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, header, &record), !=, SONDE_PERF_RECORD_OK);
+}
+
+static void
+refuses_hits_that_are_cut (void)
+{
+  Builder builder;
+  SondePerfRecord record;
+  struct perf_event_header *cut = (void *) builder.bytes;
+  uint16_t whole = build_hit (&builder, 7)->size;
+
+  for (uint16_t size = sizeof *cut + 8; size < whole; size++)
+    {
+      cut->size = size;
+      g_assert_cmpint (sonde_perf_decoder_decode (&decoder, cut, &record), !=,
+                       SONDE_PERF_RECORD_OK);
+    }
+}
+
 static void
 refuses_walks_beyond_their_record (void)
 {
@@ -531,5 +602,7 @@ main (int argc, char **argv)
   g_test_add_func ("/perf-decoder/walk/refuses-those-beyond-their-record",
                    refuses_walks_beyond_their_record);
   g_test_add_func ("/perf-decoder/walk/is-known-by-its-event", knows_walks_by_their_event);
+  g_test_add_func ("/perf-decoder/probe/refuses-hits-that-are-cut", refuses_hits_that_are_cut);
+  g_test_add_func ("/perf-decoder/probe/is-known-by-its-event", knows_hits_by_their_event);
   return g_test_run ();
 }

@@ -18,9 +18,11 @@
 #include <glib/gstdio.h>
 
 #include "base/fd.h"
+#include "base/probe-note.h"
 #include "daemon/base/proc-maps.h"
 #include "daemon/broker/proc-broker.h"
 #include "daemon/base/proc-text.h"
+#include "tests/lib/static-probe.h"
 #include "tests/lib/waiting-child.h"
 
 #define NOBODY 65534
@@ -118,6 +120,40 @@ test_same_file_system (void)
   g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, "9 1 0:23\n9 1\n9"));
   g_assert_false (sonde_mountinfo_has_same (mountinfo, 25, ""));
   g_assert_false (sonde_mountinfo_has_same (mountinfo, 2, mountinfo));
+}
+
+static void
+test_solid_mounts (void)
+{
+  static const char mounts[] = "1 0 254:1 / / rw,relatime - ext4 /dev/vda1 rw\n"
+                               "2 1 254:2 / /home rw,nosuid,nodev - ext4 /dev/vda2 rw\n"
+                               "3 1 7:0 / /snap ro - squashfs /dev/loop0 ro\n"
+                               "4 1 43:0 / /n rw - ext4 /dev/nbd0 rw\n"
+                               "5 1 8:1 / /win rw - fuseblk /dev/sda1 rw\n"
+                               "6 1 0:30 / /o rw - overlay overlay rw\n"
+                               "7 1 0:31 / /b rw - btrfs /dev/vdb rw\n"
+                               "8 1 0:32 / /run rw,nosuid,nodev - tmpfs tmpfs rw\n"
+                               "9 1 0:33 / /t rw - tmpfs tmpfs rw,nosuid\n"
+                               "10 1 0:34 / /f rw - fuse x rw\n"
+                               "11 1 0:35 / /nfs rw - nfs4 h:/ rw\n"
+                               "12 1 254:2 / /bind rw,relatime - ext4 /dev/vda2 rw\n"
+                               "13 1 8:2 / /c rw - ";
+
+  g_assert_true (sonde_mountinfo_is_solid (mounts, 254, 1));
+  /* It is enough that one of its mounts is. */
+  g_assert_true (sonde_mountinfo_is_solid (mounts, 254, 2));
+  g_assert_true (sonde_mountinfo_is_solid (mounts, 0, 33));
+  for (guint minor = 30; minor < 36; minor++)
+    g_assert_cmpint (sonde_mountinfo_is_solid (mounts, 0, minor), ==, minor == 33);
+  g_assert_false (sonde_mountinfo_is_solid (mounts, 7, 0));
+  g_assert_false (sonde_mountinfo_is_solid (mounts, 43, 0));
+  g_assert_false (sonde_mountinfo_is_solid (mounts, 8, 1));
+  g_assert_false (sonde_mountinfo_is_solid (mounts, 8, 2));
+  g_assert_false (sonde_mountinfo_is_solid (mounts, 254, 3));
+  g_assert_false (
+      sonde_mountinfo_is_solid ("2 1 254:2 / /home rw,nosuid - ext4 /dev/vda2 rw\n", 254, 2));
+  g_assert_false (sonde_mountinfo_is_solid ("2 1 254:2", 254, 2));
+  g_assert_false (sonde_mountinfo_is_solid ("", 0, 0));
 }
 
 static void
@@ -1002,6 +1038,116 @@ test_places (void)
 #undef REFUSE
 }
 
+/* --- probes --- */
+
+#ifdef __x86_64__
+
+STATIC_PROBE_SEMAPHORE own_semaphore;
+
+static __attribute__ ((noinline)) void
+fire (const void *block)
+{
+  STATIC_PROBE (STATIC_PROBE_SHORT, "otel_memory", "alloc", "own_semaphore", "8@%0", "r"(block));
+  STATIC_PROBE (STATIC_PROBE_LONG, "otel_memory", "free", "own_semaphore", "8@%0", "r"(block));
+  STATIC_PROBE (STATIC_PROBE_SHORT, "other", "alloc", "own_semaphore", "8@%0", "r"(block));
+}
+
+/* Where the notes of this program are: of alloc, of free, and of the other's. */
+static void
+find_notes (guint64 notes[3])
+{
+  sonde_autofd int fd = open ("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  SondeProbe probes[2];
+  SondeElfFile file;
+
+  g_assert_cmpint (sonde_elf_file_load (&file, fd), ==, 0);
+  g_assert_cmpint (sonde_probes_find (&file, "otel_memory", probes, 2), ==, 2);
+  notes[0] = probes[0].note;
+  notes[1] = probes[1].note;
+  g_assert_cmpint (sonde_probes_find (&file, "other", probes, 2), ==, 1);
+  notes[2] = probes[0].note;
+  sonde_elf_file_clear (&file);
+}
+
+static SondeMessageProbes
+own_probes (void)
+{
+  SondeMessageFileRequest request = own_request ();
+
+  return (SondeMessageProbes){ .request_id = 1,
+                               .pid = getpid (),
+                               .n_notes = 1,
+                               .start = request.start,
+                               .offset = request.offset,
+                               .inode = request.inode,
+                               .dev_major = request.dev_major,
+                               .dev_minor = request.dev_minor };
+}
+
+static int
+open_probes (SondeProcBroker *broker, const SondeMessageProbes *message)
+{
+  SondeProbePlace places[SONDE_PROBE_MAX_SITES];
+  sonde_autofd int fd = sonde_proc_broker_open_probes (broker, message, places);
+
+  if (fd >= 0)
+    {
+      g_assert_cmphex (places[0].address, >=, (guintptr) &fire);
+      g_assert_cmphex (places[0].address, <, (guintptr) &fire + 64);
+      g_assert_cmpuint (places[0].semaphore, !=, 0);
+    }
+  return fd < 0 ? fd : 0;
+}
+
+static void
+test_probes (void)
+{
+  g_autoptr (SondeProcBroker) broker
+      = sonde_proc_broker_new (getuid (), SONDE_SCOPE_TARGETS, FALSE);
+  g_autoptr (SondeProcBroker) of_other = sonde_proc_broker_new (12345, SONDE_SCOPE_TARGETS, FALSE);
+  g_autoptr (SondeProcBroker) without
+      = sonde_proc_broker_new (getuid (), SONDE_SCOPE_TARGETS, FALSE);
+  SondeMessageProbes message = own_probes ();
+  guint64 notes[3];
+
+  fire (NULL);
+  find_notes (notes);
+  message.notes[0] = notes[0];
+  allow_self (broker);
+  if (open_probes (broker, &message) == -EACCES)
+    {
+      g_test_skip ("this program is on a file system that the kernel is not asked about");
+      return;
+    }
+  g_assert_cmpint (open_probes (broker, &message), ==, 0);
+  g_assert_cmpint (open_probes (of_other, &message), ==, -EPERM);
+  /* Its owner may look into it, and the session does not follow it. */
+  g_assert_cmpint (open_probes (without, &message), ==, -EPERM);
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    message = own_probes ();                                                                       \
+    message.notes[0] = notes[0];                                                                   \
+    change;                                                                                        \
+    g_assert_cmpint (open_probes (broker, &message), ==, expected);                                \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (message.notes[0] = notes[1], -EILSEQ);
+  REFUSE (message.notes[0] = notes[2], -EBADMSG);
+  REFUSE (message.notes[0] = notes[0] + 4, -EBADMSG);
+  REFUSE (message.notes[0] = 0, -EBADMSG);
+  REFUSE (message.notes[0] = UINT64_MAX, -EBADMSG);
+  REFUSE ((message.n_notes = 2, message.notes[1] = notes[2]), -EBADMSG);
+  REFUSE (message.inode++, -ENOENT);
+  REFUSE (message.offset += 4096, -ENOENT);
+  REFUSE (message.start = (guintptr) &near_memory, -ENOENT);
+  REFUSE (message.start_ticks = 1, -ESRCH);
+  REFUSE (message.pid = G_MAXINT, -ESRCH);
+#undef REFUSE
+}
+
+#endif
+
 int
 main (int argc, char **argv)
 {
@@ -1027,6 +1173,10 @@ main (int argc, char **argv)
   g_test_add_func ("/scope/file/opens-what-is-mapped-and-not-what-has-its-name", test_replaced);
   g_test_add_func ("/scope/file/opens-the-mapped-file-read-only", test_file);
   g_test_add_func ("/scope/place/refuses-what-is-not-of-the-file", test_places);
+#ifdef __x86_64__
+  g_test_add_func ("/scope/probes/refuses-what-is-no-probe", test_probes);
+#endif
+  g_test_add_func ("/scope/mounts/only-solid-ones-are-asked-for-with-locks", test_solid_mounts);
   g_test_add_func ("/scope/process/refuses-those-of-others", test_process_refusals);
   g_test_add_func ("/scope/process/refuses-what-the-kernel-closes-to-its-uid", test_undumpable);
   g_test_add_func ("/scope/process/refuses-root-what-it-did-not-name", test_pids_of_root);

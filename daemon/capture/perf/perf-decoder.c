@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "daemon/base/probe.h"
+
 #define KNOWN_SAMPLE_TYPE                                                                          \
   (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID   \
    | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN          \
@@ -155,12 +157,15 @@ mode_of (const struct perf_event_header *header)
     }
 }
 
-/* Samples of all events begin with its number. */
+/* Samples of all events begin with its number. Whether that is one of @n sorted ones. */
 static bool
-is_walk (const SondePerfDecoder *self, const struct perf_event_header *header)
+has_id (const SondePerfDecoder *self,
+        const struct perf_event_header *header,
+        const uint64_t *ids,
+        size_t n)
 {
   size_t low = 0;
-  size_t high = self->n_walk_ids;
+  size_t high = n;
   uint64_t id;
 
   if (high == 0 || header->type != PERF_RECORD_SAMPLE
@@ -172,15 +177,31 @@ is_walk (const SondePerfDecoder *self, const struct perf_event_header *header)
     {
       size_t middle = low + (high - low) / 2;
 
-      if (self->walk_ids[middle] == id)
+      if (ids[middle] == id)
         return true;
-      if (self->walk_ids[middle] < id)
+      if (ids[middle] < id)
         low = middle + 1;
       else
         high = middle;
     }
   return false;
 }
+
+static bool
+is_walk (const SondePerfDecoder *self, const struct perf_event_header *header)
+{
+  return has_id (self, header, self->walk_ids, self->n_walk_ids);
+}
+
+static bool
+is_probe (const SondePerfDecoder *self, const struct perf_event_header *header)
+{
+  return has_id (self, header, self->probe_ids, self->n_probe_ids);
+}
+
+/* How the broker opens theirs, whatever those of samples are like. */
+static const SondePerfDecoder of_probes
+    = { .sample_type = SONDE_PROBE_SAMPLE_TYPE, .regs_user = SONDE_PROBE_REGISTERS };
 
 /* Their events are all opened alike. Source: init_walks() in daemon/broker/perf-event.c */
 #define WALK_SAMPLE_TYPE                                                                           \
@@ -407,9 +428,10 @@ decode_body (const SondePerfDecoder *self,
           record->type = SONDE_PERF_RECORD_WALK;
           return decode_walk (cursor, record);
         }
-      record->type = SONDE_PERF_RECORD_SAMPLE;
       record->sample.mode = mode_of (header);
-      return decode_sample (self, cursor, record);
+      record->type = is_probe (self, header) ? SONDE_PERF_RECORD_PROBE : SONDE_PERF_RECORD_SAMPLE;
+      return decode_sample (record->type == SONDE_PERF_RECORD_PROBE ? &of_probes : self, cursor,
+                            record);
     case CALLCHAIN_DEFERRED:
       record->type = SONDE_PERF_RECORD_CHAIN;
       return decode_chain (cursor, record);
@@ -469,7 +491,7 @@ sonde_perf_decoder_decode (const SondePerfDecoder *self,
 int64_t
 sonde_perf_decoder_time (const SondePerfDecoder *self, const struct perf_event_header *header)
 {
-  uint64_t type = self->sample_type;
+  uint64_t type = is_probe (self, header) ? of_probes.sample_type : self->sample_type;
   size_t size_bytes = header->size;
   size_t at = sizeof *header;
   int64_t time_ns;

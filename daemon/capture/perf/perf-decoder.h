@@ -12,6 +12,7 @@ typedef enum
   SONDE_PERF_RECORD_OTHER, /* a type that means nothing to us */
   SONDE_PERF_RECORD_SAMPLE,
   SONDE_PERF_RECORD_CHAIN, /* the user part of callchains that samples before it had none of */
+  SONDE_PERF_RECORD_PROBE, /* a hit of a probe: registers and stack, as of a sample */
   SONDE_PERF_RECORD_WALK,  /* what a BPF program wrote, before the sample it ran at */
   SONDE_PERF_RECORD_MAP,
   SONDE_PERF_RECORD_COMM,
@@ -99,7 +100,7 @@ typedef struct
   uint64_t id;     /* of the event that told it, or that this was inherited from; 0 unknown */
   union
   {
-    SondePerfRecordSample sample;
+    SondePerfRecordSample sample; /* PROBE, too */
     SondePerfRecordChain chain;
     SondePerfRecordWalk walk;
     SondePerfRecordMap map;
@@ -131,6 +132,8 @@ typedef struct
   uint64_t regs_user;   /* register mask */
   const uint64_t *walk_ids; /* of events whose samples are WALK records, sorted; not owned */
   size_t n_walk_ids;
+  const uint64_t *probe_ids; /* the same of PROBE records */
+  size_t n_probe_ids;
 } SondePerfDecoder;
 
 /* Whether every bit of @sample_type is one that this decoder knows. */

@@ -60,6 +60,7 @@ struct SondeRings
   guint next_event;     /* to be read */
   guint64 n_lost;
   guint64 n_walks_lost;
+  guint64 n_probes_lost;
 
   gboolean has_late;   /* events: only then tasks may be told of twice */
   GHashTable *origins; /* uint64_t id, in boxes → the task that the event was opened on */
@@ -90,7 +91,9 @@ sonde_rings_wanted (const SondeMessageSetup *setup)
 {
   const SondeAsked *asked = &setup->asked;
   guint64 frequency_hz = asked->frequency_hz != 0 ? asked->frequency_hz : ASSUMED_FREQUENCY_HZ;
-  guint64 stack_bytes = setup->flags & SONDE_SPEC_USER_STACK ? asked->stack_size_bytes : 0;
+  gboolean has_stacks = (setup->flags & SONDE_SPEC_USER_STACK) != 0
+                        || asked->memory == SONDE_MEMORY_SAMPLED; /* of hits of probes */
+  guint64 stack_bytes = has_stacks ? asked->stack_size_bytes : 0;
   guint64 wanted
       = MIN (frequency_hz, 1000000) * (stack_bytes + SAMPLE_OVERHEAD_BYTES) / RINGS_A_SECOND;
   size_t size_bytes = SONDE_RINGS_MIN_SAMPLE_BYTES;
@@ -463,6 +466,8 @@ read_event (SondeRings *self, Event *event)
     return;
   if (event->kind == SONDE_EVENT_WALKS)
     self->n_walks_lost += values[at] - event->n_lost;
+  else if (event->kind == SONDE_EVENT_PROBES)
+    self->n_probes_lost += values[at] - event->n_lost;
   else
     self->n_lost += values[at] - event->n_lost;
   event->n_lost = values[at];
@@ -535,6 +540,12 @@ guint64
 sonde_rings_n_walks_lost (const SondeRings *self)
 {
   return self->n_walks_lost;
+}
+
+guint64
+sonde_rings_n_probes_lost (const SondeRings *self)
+{
+  return self->n_probes_lost;
 }
 
 gboolean

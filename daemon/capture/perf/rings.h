@@ -135,6 +135,8 @@ gboolean sonde_rings_counts_lost (const SondeRings *self);
 guint64 sonde_rings_read_lost (SondeRings *self, guint budget);
 /* The same of what walks of interpreters lost, as read with those. */
 guint64 sonde_rings_n_walks_lost (const SondeRings *self);
+/* And of hits of probes. */
+guint64 sonde_rings_n_probes_lost (const SondeRings *self);
 
 /**
  * sonde_rings_is_duplicate:

@@ -261,6 +261,32 @@ user_stack (SondeSampler *self,
   return n_addrs;
 }
 
+size_t
+sonde_sampler_unwind (SondeSampler *self,
+                      SondeProcess *process,
+                      const SondePerfRecord *record,
+                      uint64_t *addrs,
+                      size_t max_addrs)
+{
+  const SondePerfRecordSample *sample = &record->sample;
+  const SondeUserState state = {
+    .abi = sample->abi,
+    .regs_mask = SONDE_PROBE_REGISTERS,
+    .regs = sample->regs,
+    .n_regs = sample->n_regs,
+    .stack = sample->stack,
+    .stack_size_bytes = sample->stack_size_bytes,
+    .dump_size_bytes = sample->dump_size_bytes,
+  };
+  size_t n_addrs = 0;
+
+  self->time_ns = record->time_ns;
+  if (sample->abi != PERF_SAMPLE_REGS_ABI_NONE)
+    sonde_unwinder_unwind (self->unwinder, process, &state, addrs, MIN (self->max_depth, max_addrs),
+                           &n_addrs);
+  return n_addrs;
+}
+
 /* --- which addresses are to be named --- */
 
 /* Returns the address to record: another one if the names at the end cannot tell of this one. */

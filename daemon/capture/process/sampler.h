@@ -34,6 +34,19 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampler, sonde_sampler_free)
 /* Whether the sample has frames of a program: then its process has to be known. */
 gboolean sonde_sampler_has_user_part (const SondePerfRecordSample *sample);
 
+/**
+ * sonde_sampler_unwind:
+ * @record: of type PROBE
+ *
+ * The program's stack at a hit, leaf first, as deep as the session's samples; nothing is recorded.
+ * Returns: how many addresses @addrs has, at most @max_addrs
+ */
+size_t sonde_sampler_unwind (SondeSampler *self,
+                             SondeProcess *process,
+                             const SondePerfRecord *record,
+                             uint64_t *addrs,
+                             size_t max_addrs);
+
 /* An address of a stack that did not come from a sample: it is to be named at the end, too. FALSE:
  * nothing is mapped there, as far as is known. */
 gboolean sonde_sampler_collect (SondeSampler *self,

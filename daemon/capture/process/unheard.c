@@ -191,6 +191,13 @@ sonde_unheard_follow (SondeUnheard *self, const SondePerfRecord *record, gboolea
 }
 
 void
+sonde_unheard_hear (SondeUnheard *self, gint32 pid)
+{
+  if (self != NULL)
+    g_hash_table_remove (self->programs, GINT_TO_POINTER (pid));
+}
+
+void
 sonde_unheard_lost_records (SondeUnheard *self)
 {
   if (self == NULL)

@@ -31,6 +31,9 @@ void sonde_unheard_free (SondeUnheard *self); /* accepts NULL */
  * for this session. Accepts NULL, as do the others. */
 void sonde_unheard_follow (SondeUnheard *self, const SondePerfRecord *record, gboolean is_hidden);
 
+/* A program of which something else tells: it is not judged. */
+void sonde_unheard_hear (SondeUnheard *self, gint32 pid);
+
 /* Records were lost: of what runs now it is not known what it has mapped. */
 void sonde_unheard_lost_records (SondeUnheard *self);
 

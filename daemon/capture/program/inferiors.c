@@ -51,6 +51,9 @@
 /* How long heap events wait for records of the kernel, which come each 100 ms at least. */
 #define FORK_WAIT_NS G_GINT64_CONSTANT (1000000000)
 
+/* In place of a link, of those that the kernel's records tell of: links are numbered from 1. */
+#define NO_PEER G_MAXUINT64
+
 typedef struct ProgramRing ProgramRing;
 
 struct ProgramRing
@@ -115,6 +118,7 @@ struct SondeInferiors
   gint64 told_ns;               /* of heap events, by that */
   gint64 records_ns;            /* of the kernel's records; 0: nobody said so yet */
   gint64 newest_ns;             /* when the newest program came */
+  gboolean has_recorded;        /* the kernel's records told of heap events */
   guint n_missing_logs;
   guint n_missing_left_out; /* which would have told of so many threads */
   guint n_threads_left_out;
@@ -532,6 +536,8 @@ taken_until (const SondeInferiors *self, gint64 now_ns)
 static gint64
 told_until (const SondeInferiors *self, gint64 now_ns)
 {
+  if (self->has_recorded)
+    return MIN (self->taken_ns, self->records_ns);
   if (self->records_ns == 0 || self->newest_ns <= self->records_ns
       || now_ns - self->newest_ns > FORK_WAIT_NS)
     return self->taken_ns;
@@ -1248,12 +1254,20 @@ sonde_inferiors_remapped (SondeInferiors *self, int32_t pid, gint64 time_ns)
 void
 sonde_inferiors_records_taken (SondeInferiors *self, gint64 until_ns)
 {
-  gboolean is_held = self->newest_ns > self->records_ns;
+  gboolean is_held = self->has_recorded || self->newest_ns > self->records_ns;
 
   self->records_ns = until_ns;
-  if (is_held && self->newest_ns <= until_ns && self->parts.book != NULL
+  if (is_held && (self->has_recorded || self->newest_ns <= until_ns) && self->parts.book != NULL
       && sonde_heap_book_has_waiting (self->parts.book))
     wake (self);
+}
+
+void
+sonde_inferiors_take_allocation (SondeInferiors *self, const SondeFrame *frame)
+{
+  self->has_recorded = TRUE;
+  sonde_frame_adopter_adopt (self->adopter, ensure_inferior (self, frame->pid, NO_PEER), frame,
+                             sonde_stream_now_ns ());
 }
 
 void

@@ -74,6 +74,10 @@ void sonde_inferiors_records_taken (SondeInferiors *self, gint64 until_ns);
 /* Before a reader is added: what it gets of the log of heap events it can read. */
 void sonde_inferiors_reader_comes (SondeInferiors *self);
 
+/* @frame: an ALLOCATION frame of a process, which a record of the kernel told, in the order of
+ * these. */
+void sonde_inferiors_take_allocation (SondeInferiors *self, const SondeFrame *frame);
+
 /* About every 100 ms: processes are told of, addresses looked up. */
 void sonde_inferiors_settle (SondeInferiors *self);
 /* About once a second: what programs say that they lost. */

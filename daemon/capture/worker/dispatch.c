@@ -44,21 +44,42 @@ end_sample (SondeWorkerSession *self, int cpu)
     sonde_interpreters_end_sample (self->interpreters, cpu);
 }
 
+/* Of a sample, or a hit of a probe: whether more of its process will be known soon. */
+static gboolean
+awaits_process (SondeWorkerSession *self, SondeProcess *process, gboolean pressed)
+{
+  if (process == NULL || sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE))
+    return FALSE;
+  if (!sonde_tracker_is_ready (self->tracker, process, sonde_stream_now_ns ())
+      && may_wait (self, pressed))
+    return TRUE;
+  self->n_incomplete += !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
+  return FALSE;
+}
+
+static SondeRingsAnswer
+take_hit (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
+{
+  SondeProcess *process = sonde_tracker_process (self->tracker, record->pid, record->time_ns);
+
+  if (awaits_process (self, process, pressed))
+    return SONDE_RINGS_WAIT;
+  if (self->heap_probes != NULL)
+    sonde_heap_probes_take (self->heap_probes, process, record);
+  return SONDE_RINGS_TAKEN;
+}
+
 static SondeRingsAnswer
 take_sample (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
 {
   SondeProcess *process = sonde_tracker_process (self->tracker, record->pid, record->time_ns);
 
-  if (process != NULL && !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE))
-    {
-      if (!sonde_tracker_is_ready (self->tracker, process, sonde_stream_now_ns ())
-          && may_wait (self, pressed))
-        return SONDE_RINGS_WAIT;
-      self->n_incomplete += !sonde_process_flag (process, SONDE_PROCESS_FLAG_COMPLETE);
-    }
-
+  if (awaits_process (self, process, pressed))
+    return SONDE_RINGS_WAIT;
   if (process != NULL && self->interpreters != NULL)
     sonde_interpreters_meet (self->interpreters, process);
+  if (process != NULL && self->heap_probes != NULL)
+    sonde_heap_probes_meet (self->heap_probes, process);
   sonde_tally_sample_read (&self->tally);
   sonde_sampler_record (self->sampler, process, record);
   end_sample (self, record->cpu);
@@ -137,7 +158,14 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
     }
   if ((is_exec || is_exit) && self->interpreters != NULL)
     sonde_interpreters_forget (self->interpreters, record->pid);
+  if ((is_exec || is_exit) && self->heap_probes != NULL)
+    sonde_heap_probes_ended (self->heap_probes, record->pid);
   sonde_tracker_follow (self->tracker, record);
+  if (record->type == SONDE_PERF_RECORD_MAP && record->map.executable)
+    sonde_dispatch_meet (self, record->pid);
+  if (record->type == SONDE_PERF_RECORD_FORK && record->pid != record->task.parent_pid
+      && self->heap_probes != NULL)
+    sonde_heap_probes_forked (self->heap_probes, record->task.parent_pid, record->pid);
   if (self->unheard != NULL)
     {
       const SondeProcess *process = sonde_process_table_find (self->processes, record->pid);
@@ -195,6 +223,8 @@ take_record (const struct perf_event_header *header,
     {
     case SONDE_PERF_RECORD_SAMPLE:
       return take_sample (self, &record, pressed);
+    case SONDE_PERF_RECORD_PROBE:
+      return take_hit (self, &record, pressed);
     case SONDE_PERF_RECORD_WALK:
       if (self->interpreters != NULL)
         sonde_interpreters_take_walk (self->interpreters, &record);
@@ -275,6 +305,7 @@ sonde_dispatch_set_up (SondeWorkerSession *self)
   self->decoder.sample_type = self->setup.sample_type;
   self->decoder.regs_user = self->setup.sample_regs_user;
   self->walk_ids = g_array_new (FALSE, FALSE, sizeof (uint64_t));
+  self->probe_ids = g_array_new (FALSE, FALSE, sizeof (uint64_t));
   self->rings = sonde_rings_new (&self->setup, &handler, self);
 }
 
@@ -301,6 +332,27 @@ sonde_dispatch_add_walks (SondeWorkerSession *self, uint64_t id)
   return TRUE;
 }
 
+gboolean
+sonde_dispatch_add_probes (SondeWorkerSession *self, uint64_t id)
+{
+  if (self->probe_ids->len >= SONDE_MESSAGE_MAX_RINGS)
+    return FALSE;
+  g_array_append_val (self->probe_ids, id);
+  g_array_sort (self->probe_ids, compare_ids);
+  self->decoder.probe_ids = (const uint64_t *) (const void *) self->probe_ids->data;
+  self->decoder.n_probe_ids = self->probe_ids->len;
+  return TRUE;
+}
+
+void
+sonde_dispatch_meet (SondeWorkerSession *self, int32_t pid)
+{
+  const SondeProcess *process = sonde_process_table_find (self->processes, pid);
+
+  if (process != NULL && self->heap_probes != NULL)
+    sonde_heap_probes_meet (self->heap_probes, process);
+}
+
 SondeRingsState
 sonde_dispatch_run (SondeWorkerSession *self)
 {
@@ -314,6 +366,8 @@ sonde_dispatch_run (SondeWorkerSession *self)
     sonde_rings_foresee (self->rings, SONDE_EVENT_SAMPLES, RECORDS_A_TURN);
   is_reading = sonde_module_store_work (self->modules);
   is_reading = sonde_jit_names_work (self->jit_names) || is_reading;
+  if (self->heap_probes != NULL && !draining)
+    sonde_heap_probes_look (self->heap_probes);
   now_ns = sonde_stream_now_ns ();
   result = sonde_rings_run (self->rings, now_ns, draining, RECORDS_A_TURN);
   if (result == SONDE_RINGS_EMPTY || result == SONDE_RINGS_YOUNG)
@@ -346,6 +400,9 @@ read_lost (SondeWorkerSession *self, guint budget)
   sonde_tally_set_lost_kernel (&self->tally, n + self->n_lost_hardware);
   self->tally.values[SONDE_STATISTIC_WALKS_LOST]
       = sonde_rings_n_walks_lost (self->rings) + self->n_early_walks;
+  sonde_tally_event (&self->tally, SONDE_LEDGER_EVENTS_LOST_RING,
+                     sonde_rings_n_probes_lost (self->rings) - self->n_probes_lost);
+  self->n_probes_lost = sonde_rings_n_probes_lost (self->rings);
 }
 
 void

@@ -13,6 +13,12 @@ void sonde_dispatch_set_up (SondeWorkerSession *self);
 /* @id: of an event by which walks of interpreters come. FALSE: there are too many */
 gboolean sonde_dispatch_add_walks (SondeWorkerSession *self, uint64_t id);
 
+/* The same of one by which hits of probes come. */
+gboolean sonde_dispatch_add_probes (SondeWorkerSession *self, uint64_t id);
+
+/* There may be more to know of that process, and of probes in it. */
+void sonde_dispatch_meet (SondeWorkerSession *self, int32_t pid);
+
 /* Reads a slice of new files and hands a bounded number of records on; while the session drains
  * whatever their age, and waits for answers end at its wait_until_ns. */
 SondeRingsState sonde_dispatch_run (SondeWorkerSession *self);

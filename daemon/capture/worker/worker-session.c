@@ -82,6 +82,16 @@ send_interpreter (SondeMessageInterpreter *message, gpointer user_data)
          && sonde_channel_send (self->link, message, sizeof *message, NULL, 0, NULL);
 }
 
+static gboolean
+send_probes (SondeMessageProbes *message, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  message->header.type = SONDE_MESSAGE_PROBES;
+  return self->link != NULL
+         && sonde_channel_send (self->link, message, sizeof *message, NULL, 0, NULL);
+}
+
 /* @message: the struct of @type, all but the header */
 static void
 tell (SondeWorkerSession *self, SondeMessageType type, gpointer message, gsize size_bytes)
@@ -588,6 +598,8 @@ handle_events (SondeWorkerSession *self, const Packet *packet)
   for (unsigned i = 0; i < packet->n_fds && all; i++)
     if (events->events[i].kind == SONDE_EVENT_WALKS)
       all = sonde_dispatch_add_walks (self, events->events[i].id);
+    else if (events->events[i].kind == SONDE_EVENT_PROBES)
+      all = sonde_dispatch_add_probes (self, events->events[i].id);
   for (unsigned i = 0; i < packet->n_fds && all; i++)
     all = sonde_rings_add_event (self->rings, &events->events[i], sonde_steal_fd (&packet->fds[i]));
   if (!all)
@@ -624,6 +636,11 @@ start (SondeWorkerSession *self)
       send_controls, self);
   if (setup->asked.scope == SONDE_SCOPE_LAUNCH && setup->asked.memory != SONDE_MEMORY_OFF)
     self->unheard = sonde_unheard_new (self->recorder, &self->tally);
+  if (setup->asked.memory == SONDE_MEMORY_SAMPLED)
+    self->heap_probes = sonde_heap_probes_new (
+        &(SondeHeapProbesParts){ setup, self->processes, self->tracker, self->sampler,
+                                 self->inferiors, self->unheard, self->recorder, &self->tally },
+        send_probes, self);
 }
 
 static void
@@ -650,6 +667,7 @@ handle_process (SondeWorkerSession *self, const Packet *packet)
 
   sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, process->status == ETIMEDOUT);
   sonde_tracker_answer_process (self->tracker, process, maps_fd, cmdline_fd, cgroup_fd);
+  sonde_dispatch_meet (self, process->pid);
   drain_soon (self);
 }
 
@@ -662,6 +680,16 @@ handle_file (SondeWorkerSession *self, const Packet *packet)
   sonde_tracker_answer_file (self->tracker, file,
                              packet->n_fds > 0 ? sonde_steal_fd (&packet->fds[0]) : -1);
   drain_soon (self);
+}
+
+static void
+handle_probed (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageProbed *probed = packet->message;
+
+  sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, probed->status == ETIMEDOUT);
+  if (self->heap_probes != NULL)
+    sonde_heap_probes_answer (self->heap_probes, probed);
 }
 
 static void
@@ -751,6 +779,7 @@ static const struct
   [SONDE_MESSAGE_START] = { handle_start, SET_UP | READY, 0 },
   [SONDE_MESSAGE_PROCESS] = { handle_process, WHILE_ON | DRAINING, FINISHING },
   [SONDE_MESSAGE_FILE] = { handle_file, WHILE_ON | DRAINING, FINISHING },
+  [SONDE_MESSAGE_PROBED] = { handle_probed, WHILE_ON | DRAINING, FINISHING },
   [SONDE_MESSAGE_STOP] = { handle_stop, SET_UP | WHILE_ON, DRAINING | FINISHING },
   [SONDE_MESSAGE_PAUSE] = { handle_pause, RUNNING, PAUSED | DRAINING | FINISHING },
   [SONDE_MESSAGE_RESUME] = { handle_pause, PAUSED, RUNNING | DRAINING | FINISHING },
@@ -834,9 +863,11 @@ sonde_worker_session_free (SondeWorkerSession *self)
   g_source_unref (self->drain);
   sonde_rings_free (self->rings);
   g_clear_pointer (&self->walk_ids, g_array_unref);
+  g_clear_pointer (&self->probe_ids, g_array_unref);
   g_clear_handle_id (&self->clock_source, g_source_remove);
   sonde_clear_fd (&self->clock_fd);
   sonde_symbolizer_free (self->symbolizer);
+  sonde_heap_probes_free (self->heap_probes);
   sonde_unheard_free (self->unheard);
   sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);

@@ -36,15 +36,10 @@ SEMAPHORE sonde_probe_semaphore_free;
 #define ARGUMENT "4@"
 #endif
 
-/* The kernel replaces this one by a call, where it can, and not by a breakpoint. */
-#ifdef __x86_64__
-#define NOTHING ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-#else
-#define NOTHING "nop\n"
-#endif
-
+/* Of one byte: the one of five is made a call by Linux 6.18, to memory that children of the program
+ * do not have. */
 #define NOTE(name, arguments)                                                                      \
-  "990: " NOTHING ".pushsection .note.stapsdt, \"\", \"note\"\n"                                   \
+  "990: nop\n.pushsection .note.stapsdt, \"\", \"note\"\n"                                         \
   ".balign 4\n"                                                                                    \
   ".4byte 992f-991f, 994f-993f, 3\n"                                                               \
   "991: .asciz \"stapsdt\"\n"                                                                      \
