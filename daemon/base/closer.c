@@ -193,7 +193,23 @@ begin_bare (int fd)
   if (bare == NULL)
     bare = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_hash_table_replace (bare, GINT_TO_POINTER (fd), header);
-  refused_us = g_get_monotonic_time ();
+}
+
+static void
+take_received (struct msghdr *message)
+{
+  for (struct cmsghdr *part = CMSG_FIRSTHDR (message); part != NULL;
+       part = CMSG_NXTHDR (message, part))
+    for (gsize at = 0; part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS
+                       && CMSG_LEN (at + sizeof (int)) <= part->cmsg_len;
+         at += sizeof (int))
+      {
+        int fd;
+
+        memcpy (&fd, CMSG_DATA (part) + at, sizeof fd);
+        sonde_closer_take (fd);
+      }
+  message->msg_controllen = 0;
 }
 
 static void
@@ -250,9 +266,14 @@ recvmsg (int fd, struct msghdr *message, int flags)
   size = syscall (SYS_recvmsg, fd, message, flags);
   if (size <= 0 || !is_deferring)
     return size;
-  if (drops && (message->msg_flags & MSG_CTRUNC) != 0)
+  if ((message->msg_flags & MSG_CTRUNC) != 0)
     {
-      /* sd-bus would give up the bus if it were told. */
+      /* sd-bus would give up the bus if it were told. Where they were not dropped, a security
+       * module kept one from us, or there is no room for it; the others go, too. */
+      if (drops)
+        refused_us = g_get_monotonic_time ();
+      else
+        take_received (message);
       message->msg_flags &= ~MSG_CTRUNC;
       begin_bare (fd);
     }

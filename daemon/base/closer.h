@@ -22,7 +22,8 @@
  * that are stuck stay for as long as the file system's server likes. While all of them are, the
  * recvmsg() of this program takes no descriptors for sd-bus: a message that brings some becomes one
  * that brings none (bus-header.h), and is answered as such; one that needs them is refused. (To
- * negotiate a connection without descriptors would take those of our answers away, too.)
+ * negotiate a connection without descriptors would take those of our answers away, too.) So does a
+ * message of which the kernel keeps one from us, as AppArmor may have it.
  */
 
 /* @fd: (transfer full): closed at once if it is one of ours of which nobody can delay that, a perf

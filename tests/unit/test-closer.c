@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,6 +13,8 @@
 
 #include "base/fd.h"
 #include "daemon/base/socket.h"
+
+#define NO_HOLES 64
 
 static guint
 count_threads (void)
@@ -143,6 +146,67 @@ has_sockets_of_strangers_closed (void)
   g_assert_false (closes_itself (*(int *) (void *) CMSG_DATA (&control.header)));
 }
 
+/* As where a security module keeps one from us: sd-bus must not hear of it. */
+static void
+takes_all_or_none_of_a_message (void)
+{
+  union
+  {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE (2 * sizeof (int))];
+  } control;
+  char byte;
+  struct iovec part = { .iov_base = &byte, .iov_len = 1 };
+  sonde_autofd int file = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+  sonde_autofd int receiver = -1;
+  sonde_autofd int sender = -1;
+  int next;
+  struct rlimit before;
+  int fds[2];
+
+  g_assert_true (sonde_socketpair (SOCK_STREAM, fds, NULL));
+  receiver = fds[0];
+  sender = fds[1];
+  getrlimit (RLIMIT_NOFILE, &before);
+  /* So that no number below is free, nor becomes it. */
+  wait_for_rest ();
+  do
+    next = fcntl (file, F_DUPFD_CLOEXEC, 0);
+  while (next < NO_HOLES);
+  syscall (SYS_close, next);
+  for (guint room = 0; room <= 2; room++)
+    {
+      struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+      };
+      struct rlimit limit = before;
+      gboolean deferred;
+
+      g_assert_cmpint (sonde_send_with_fds (sender, "l", 1, (int[]){ file, file }, 2), ==, 0);
+      wait_for_rest ();
+      limit.rlim_cur = (rlim_t) next + room;
+      g_assert_cmpint (setrlimit (RLIMIT_NOFILE, &limit), ==, 0);
+      deferred = sonde_closer_defer (TRUE);
+      g_assert_cmpint (recvmsg (receiver, &message, MSG_CMSG_CLOEXEC), ==, 1);
+      sonde_closer_restore (&deferred);
+      setrlimit (RLIMIT_NOFILE, &before);
+      g_assert_cmpint (message.msg_flags & MSG_CTRUNC, ==, 0);
+      if (room == 2)
+        {
+          g_assert_cmpuint (control.header.cmsg_len, ==, CMSG_LEN (2 * sizeof (int)));
+          for (guint i = 0; i < 2; i++)
+            syscall (SYS_close, next + (int) i);
+        }
+      else
+        {
+          g_assert_null (CMSG_FIRSTHDR (&message));
+          while (fcntl (next, F_GETFD) >= 0)
+            g_usleep (1000);
+        }
+      g_assert_false (sonde_closer_has_refused ());
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -152,5 +216,6 @@ main (int argc, char **argv)
   g_test_add_func ("/closer/has-files-closed", has_files_closed);
   g_test_add_func ("/closer/has-connections-closed", has_connections_closed);
   g_test_add_func ("/closer/has-sockets-of-strangers-closed", has_sockets_of_strangers_closed);
+  g_test_add_func ("/closer/takes-all-or-none-of-a-message", takes_all_or_none_of_a_message);
   return g_test_run ();
 }
