@@ -88,6 +88,13 @@ sonde_json_add_bool (SondeJson *self, const char *member, gboolean value)
 }
 
 void
+sonde_json_add_source (SondeJson *self, const char *member, const char *source)
+{
+  begin_value (self, member);
+  g_string_append (self->out, source);
+}
+
+void
 sonde_json_add_real (SondeJson *self, const char *member, double value)
 {
   char number[G_ASCII_DTOSTR_BUF_SIZE + 512]; /* as long as the largest double with four digits */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Feeds foreign bytes to the reader of JSON. */
+/* Feeds foreign bytes to the reader of JSON, and what it accepts to what reads on. */
 #include <string.h>
 
 #include "client/base/json-document.h"
+#include "client/mcp/mcp-tools.h"
+#include "client/mcp/mcp-tree.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/printed.h"
 
@@ -53,6 +55,33 @@ check_source (const SondeJsonDocument *document)
     abort ();
 }
 
+static void
+check_readers (const SondeJsonDocument *document)
+{
+  static const char *const names[]
+      = { "record", "report", "callers", "lines", "diff", "heap", "waits" };
+  const SondeMcpArguments arguments = { document, 0 };
+  g_autoptr (SondeMcpTree) tree = sonde_mcp_tree_new (document);
+  g_autoptr (GPtrArray) locks = sonde_mcp_tree_dup_locks (document);
+  guint32 function;
+  guint depth;
+  gint64 total;
+
+  for (guint n = 0; sonde_mcp_tree_next (tree, &function, &depth, &total); n++)
+    if (n > bounds.n_entries || depth > n)
+      abort ();
+  if (sonde_json_document_type (document, 0) != SONDE_JSON_OBJECT)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (!sonde_mcp_tool_check (sonde_mcp_tool_find (names[i]), &arguments, &error)
+          && !g_utf8_validate (error->message, -1, NULL))
+        abort ();
+    }
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -75,5 +104,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
       || size > bounds.n_bytes)
     abort ();
   check_source (document);
+  check_readers (document);
   return 0;
 }
