@@ -13,11 +13,13 @@
 #include "client/calls/calls.h"
 #include "client/model/capture-file.h"
 
-#define DEFAULT_ROWS 40
-#define BAR_WIDTH    50u
-#define MAX_WORDS    8u
-#define MAX_LEFT_OUT 8u
-#define MAX_SLOW     10u
+#define SCHEMA_VERSION 1
+
+#define DEFAULT_ROWS   40
+#define BAR_WIDTH      50u
+#define MAX_WORDS      8u
+#define MAX_LEFT_OUT   8u
+#define MAX_SLOW       10u
 
 typedef enum
 {
@@ -871,6 +873,7 @@ append_diff_json (GString *out, const SondeCalls *before, const SondeCalls *afte
   SondeJson json = SONDE_JSON_INIT (out);
 
   sonde_json_begin_object (&json, NULL);
+  sonde_json_add_number (&json, "version", SCHEMA_VERSION);
   sonde_json_begin_object (&json, "before");
   add_account (&json, before);
   sonde_json_end_object (&json);
@@ -915,6 +918,7 @@ append_json (GString *out, const SondeCalls *calls, const CallsCommand *command)
   SondeJson json = SONDE_JSON_INIT (out);
 
   sonde_json_begin_object (&json, NULL);
+  sonde_json_add_number (&json, "version", SCHEMA_VERSION);
   add_account (&json, calls);
   sonde_json_begin_array (&json, "functions");
   for (guint i = 0; i < ranked->len; i++)

@@ -7,12 +7,16 @@
 #include "client/base/chance.h"
 #include "client/base/choice.h"
 #include "client/base/cli.h"
+#include "client/base/json.h"
 #include "client/base/pager.h"
 #include "client/report/profile-diff.h"
+#include "client/report/profile-json.h"
 #include "client/report/profile-view.h"
 #include "client/report/report-text.h"
 #include "client/report/report.h"
 #include "client/base/text.h"
+
+#define SCHEMA_VERSION 1
 
 /* Something became slower by what --fail-on says, or more. */
 #define EXIT_SLOWER 3
@@ -25,6 +29,7 @@ typedef struct
   gboolean is_of_time;
   double fail_percent; /* -1: nothing makes it fail */
   gboolean markdown;
+  gboolean json;
   SondeProfileStyle style;
 } DiffOptions;
 
@@ -80,6 +85,11 @@ check (DiffOptions *self)
     return FALSE;
   self->is_of_time = per == 1;
 
+  if (self->markdown && self->json)
+    {
+      sonde_cli_complain ("--markdown and --json exclude each other");
+      return FALSE;
+    }
   if (self->by != NULL)
     by = sonde_choice_find_or_complain ("--by", self->by, sonde_by_words);
   self->report.by = (SondeBy) MAX (by, 0);
@@ -380,6 +390,41 @@ append_text (GString *out,
   sonde_profile_diff_append_paths (out, diff, &options->style);
 }
 
+static void
+add_side (SondeJson *json, const char *member, const Side *side)
+{
+  double cpu_seconds = side->frequency_hz * seconds_of (side);
+  guint64 total = sonde_profile_total (side->report->profile);
+
+  sonde_json_begin_object (json, member);
+  sonde_json_add_escaped (json, "path", side->path);
+  sonde_json_add_number (json, "samples", (gint64) total);
+  sonde_json_add_number (json, "duration-ns", MAX (side->to_ns - side->from_ns, 0));
+  if (cpu_seconds > 0)
+    sonde_json_add_real (json, "cpu-percent", 100 * (double) total / cpu_seconds);
+  sonde_profile_json_add_truncated (json, side->report->model);
+  sonde_json_end_object (json);
+}
+
+static void
+append_json (GString *out,
+             const SondeProfileDiff *diff,
+             const Side sides[2],
+             const DiffOptions *options)
+{
+  SondeJson json = SONDE_JSON_INIT (out);
+
+  sonde_json_begin_object (&json, NULL);
+  sonde_json_add_number (&json, "version", SCHEMA_VERSION);
+  sonde_json_add_text (&json, "by", sonde_by_words[options->report.by]);
+  sonde_json_add_text (&json, "per", options->is_of_time ? "second" : "sample");
+  add_side (&json, "before", &sides[0]);
+  add_side (&json, "after", &sides[1]);
+  sonde_profile_diff_add_json (&json, diff, &options->style);
+  sonde_json_end_object (&json);
+  g_string_append_c (out, '\n');
+}
+
 int
 sonde_cmd_diff (int argc, char **argv)
 {
@@ -393,6 +438,7 @@ sonde_cmd_diff (int argc, char **argv)
           { "fail-on", 0, 0, G_OPTION_ARG_CALLBACK, (gpointer) parse_fail_on,
             "Exit with 3 if a function takes so many points more", "PERCENT" },
           { "markdown", 0, 0, G_OPTION_ARG_NONE, &options.markdown, "A table in Markdown", NULL },
+          { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "For programs", NULL },
           SONDE_SAMPLE_FILTER_OPTIONS (&options.report.filter, "unit"),
           SONDE_FOLDING_OPTIONS (&options.report.folding),
           { "percent-limit", 'l', 0, G_OPTION_ARG_DOUBLE, &options.style.percent_limit,
@@ -437,8 +483,12 @@ sonde_cmd_diff (int argc, char **argv)
         return 1;
     }
   diff = compare ((const Side[]){ before, after }, &options, &verdict);
-  append_text (out, diff, (const Side[]){ before, after }, &options);
-  if (!(no_pager || options.markdown ? sonde_cli_print (out) : sonde_pager_print (out)))
+  if (options.json)
+    append_json (out, diff, (const Side[]){ before, after }, &options);
+  else
+    append_text (out, diff, (const Side[]){ before, after }, &options);
+  if (!(no_pager || options.markdown || options.json ? sonde_cli_print (out)
+                                                     : sonde_pager_print (out)))
     return 1;
   return judge (diff, verdict, &options);
 }

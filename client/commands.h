@@ -32,6 +32,7 @@ int sonde_cmd_stop (int argc, char **argv);
 int sonde_cmd_rm (int argc, char **argv);
 int sonde_cmd_events (int argc, char **argv);
 int sonde_cmd_limits (int argc, char **argv);
+int sonde_cmd_mcp (int argc, char **argv);
 
 /* "sondectl PROGRAM ...": records @argv as a command, embedded if there is no service, and shows
  * where its time went: in a browser, if one can open beside the terminal, else as a report. */

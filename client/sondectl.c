@@ -37,8 +37,8 @@ static const struct
   { "dump", sonde_cmd_dump, "FILE", "print its frames, check it and its loss" },
   { "verify", sonde_cmd_verify, NULL, NULL },
   { "start", sonde_cmd_start, "-p PID | -u UNIT | -a", "have the service record, unattended" },
-  { "list", sonde_cmd_list, "[--captures]", "show its sessions, or what they left" },
-  { "status", sonde_cmd_status, "[SESSION]", "show what they record, lose and cost" },
+  { "list", sonde_cmd_list, "[SESSION]", "show its sessions, what they lose and cost" },
+  { "status", sonde_cmd_status, NULL, NULL },
   { "attach", sonde_cmd_attach, "SESSION -o FILE", "get the capture of one of them" },
   { "pause", sonde_cmd_pause, "SESSION", "have it wait, go on, end" },
   { "resume", sonde_cmd_resume, NULL, NULL },
@@ -48,6 +48,7 @@ static const struct
   { "disarm", sonde_cmd_disarm, NULL, NULL },
   { "events", sonde_cmd_events, "", "show what it can record, and how much" },
   { "limits", sonde_cmd_limits, NULL, NULL },
+  { "mcp", sonde_cmd_mcp, "", "have a language model profile and read" },
   { "help", cmd_help, "[COMMAND]", "show this, or the options of a command" },
 };
 

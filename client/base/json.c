@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "client/base/json.h"
 
+#include <math.h>
+
 #include "client/base/text.h"
 
 static void
@@ -76,6 +78,30 @@ sonde_json_add_number (SondeJson *self, const char *member, gint64 value)
 {
   begin_value (self, member);
   g_string_append_printf (self->out, "%" G_GINT64_FORMAT, value);
+}
+
+void
+sonde_json_add_bool (SondeJson *self, const char *member, gboolean value)
+{
+  begin_value (self, member);
+  g_string_append (self->out, value ? "true" : "false");
+}
+
+void
+sonde_json_add_source (SondeJson *self, const char *member, const char *source)
+{
+  begin_value (self, member);
+  g_string_append (self->out, source);
+}
+
+void
+sonde_json_add_real (SondeJson *self, const char *member, double value)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE + 512]; /* as long as the largest double with four digits */
+
+  g_assert (isfinite (value));
+  begin_value (self, member);
+  g_string_append (self->out, g_ascii_formatd (number, sizeof number, "%.4f", value));
 }
 
 void

@@ -22,6 +22,13 @@ void sonde_json_end_object (SondeJson *self);
 void sonde_json_begin_array (SondeJson *self, const char *member);
 void sonde_json_end_array (SondeJson *self);
 void sonde_json_add_number (SondeJson *self, const char *member, gint64 value);
+void sonde_json_add_bool (SondeJson *self, const char *member, gboolean value);
+
+/* @source: one value that is JSON already */
+void sonde_json_add_source (SondeJson *self, const char *member, const char *source);
+
+/* @value: finite; written with four digits behind the point */
+void sonde_json_add_real (SondeJson *self, const char *member, double value);
 
 /* @text: valid UTF-8 */
 void sonde_json_add_text (SondeJson *self, const char *member, const char *text);

@@ -691,6 +691,63 @@ sonde_profile_diff_append_markdown (GString *out,
     g_string_append (out, "\n" NOTHING_CHANGED);
 }
 
+static void
+add_chance (SondeJson *json, const SondeProfileDiff *self)
+{
+  static const char *const words[] = { [SONDE_DIFF_UNKNOWN] = "unknown",
+                                       [SONDE_DIFF_EMPTY] = "nothing-to-judge",
+                                       [SONDE_DIFF_KNOWN] = "known" };
+  const SondeFunction *heaviest = NULL;
+  double seen = sonde_profile_diff_seen (self, &heaviest);
+
+  sonde_json_begin_object (json, "chance");
+  sonde_json_add_text (json, "verdict", words[self->verdict]);
+  sonde_json_add_real (json, "confidence", SONDE_CHANCE_CONFIDENCE);
+  sonde_json_add_number (json, "judged", is_known (self) ? self->n_changes : 0);
+  sonde_json_add_number (json, "not-judged", is_known (self) ? self->n_left_out : 0);
+  if (heaviest != NULL && isfinite (seen))
+    {
+      sonde_json_add_text (json, "heaviest", heaviest->name);
+      sonde_json_add_real (json, "seen", seen);
+    }
+  sonde_json_end_object (json);
+}
+
+void
+sonde_profile_diff_add_json (SondeJson *json,
+                             const SondeProfileDiff *self,
+                             const SondeProfileStyle *style)
+{
+  g_autoptr (SondeShortNames) names = sonde_short_names_new (TRUE);
+  g_autoptr (GArray) changed = dup_changed (self, style, names);
+
+  add_chance (json, self);
+  sonde_json_begin_array (json, "rows");
+  for (guint i = 0; i < changed->len; i++)
+    {
+      guint32 at = g_array_index (changed, guint32, i);
+      const SondeFunction *function = g_ptr_array_index (self->set.functions, at);
+      const Shares *shares = &self->functions_self[at];
+      const SondeChange *change = judged (self, at);
+
+      sonde_json_begin_object (json, NULL);
+      sonde_json_add_text (json, "name", function->name);
+      sonde_json_add_text (json, "module", function->module);
+      sonde_json_add_text (json, "source", function->source);
+      sonde_json_add_real (json, "before", shares->share[BEFORE]);
+      sonde_json_add_real (json, "after", shares->share[AFTER]);
+      sonde_json_add_real (json, "change", change_of (shares));
+      if (change != NULL && isfinite (change->low) && isfinite (change->high))
+        {
+          sonde_json_add_real (json, "low", 100 * change->low);
+          sonde_json_add_real (json, "high", 100 * change->high);
+          sonde_json_add_bool (json, "more-than-chance", change->is_changed);
+        }
+      sonde_json_end_object (json);
+    }
+  sonde_json_end_array (json);
+}
+
 static int
 compare_nodes (gconstpointer a, gconstpointer b, gpointer user_data)
 {

@@ -2,6 +2,7 @@
 /* Compares two profiles: what became slower from one to the other. */
 #pragma once
 
+#include "client/base/json.h"
 #include "client/report/profile-text.h"
 #include "client/report/profile.h"
 
@@ -88,6 +89,11 @@ void sonde_profile_diff_append_functions (GString *out,
 void sonde_profile_diff_append_markdown (GString *out,
                                          const SondeProfileDiff *self,
                                          const SondeProfileStyle *style);
+
+/* The same for programs: a member "chance", on how sure it is, and "rows". */
+void sonde_profile_diff_add_json (SondeJson *json,
+                                  const SondeProfileDiff *self,
+                                  const SondeProfileStyle *style);
 
 /**
  * sonde_profile_diff_find_slower:

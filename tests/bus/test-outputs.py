@@ -51,7 +51,7 @@ TO_STANDARD_OUTPUT = {
     'limits': ([], b'sessions'),
     'help': ([], b'Usage: sondectl'),
 }
-SILENT = ('rm', 'view')  # but for errors, and where the page is
+SILENT = ('rm', 'view', 'mcp')  # but for errors, where the page is, and who asks
 
 
 class Outputs:

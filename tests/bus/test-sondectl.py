@@ -3,7 +3,6 @@
 """sondectl through the service, as users run it: test-sondectl.py SOURCE BUILD"""
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -12,6 +11,7 @@ import subprocess
 import time
 
 from service import DEADLINE_S, Service, wait_for
+from schemas import check_schema
 from tap import check
 
 EXIT_OUR_FAILURE = 125
@@ -205,7 +205,12 @@ def test_verbs(sondectl):
     for line in (f'Records   mine: process {burner.pid}, ', f'Capture   {capture}\n', 'Lost      nothing\n', 'Service   sonded '):
         check(line in status.stdout, status.stdout)
     check(f'Session   {number}: ' in sondectl.run(user, 'status').stdout, 'status of all has none')
-    listed = json.loads(sondectl.run(user, 'list', '--json').stdout)
+    listed = check_schema('list', sondectl.run(user, 'list', '--json').stdout)
+    for arguments in ((), (number,)):
+        told = check_schema('status', sondectl.run(user, 'status', '--json', *arguments).stdout)
+        session, = told['sessions']
+        check((session['session'], session['uid'], session['state'], session['capture']) == (int(number), user, 'running', capture), f'{told}')
+        check(session['statistics']['recorded'] > 0 and told['service']['statistics']['daemon-memory-bytes'] > 0, f'{told}')
     check(listed['version'] == 1 and [set(row) for row in listed['sessions']] ==
           [{'session', 'uid', 'owner', 'state', 'start-us', 'description'}], f'{listed}')
     check(listed['sessions'][0] | {'session': int(number), 'uid': user, 'state': 'running'} == listed['sessions'][0], f'{listed}')
@@ -217,7 +222,7 @@ def test_verbs(sondectl):
     check_status(sondectl.run(user, 'stop', number), 0)
     burner.kill()
     burner.communicate()
-    kept = json.loads(sondectl.run(user, 'list', '--captures', '--json').stdout)
+    kept = check_schema('list', sondectl.run(user, 'list', '--captures', '--json').stdout)
     check([(row['name'], row['label'], row['uid']) for row in kept['captures']] == [(os.path.basename(capture), 'mine', user)], f'{kept}')
     check(os.path.basename(capture) in sondectl.run(user, 'list', '--captures').stdout, 'the text has it not')
     check(sondectl.run(stranger, 'list', '--captures').stdout == 'No captures.\n', 'a stranger sees captures')
@@ -228,6 +233,12 @@ def test_verbs(sondectl):
     check({'auto', 'none', 'cpu-clock'} <= set(sondectl.run(user, 'events').stdout.split()), 'events')
     limits = dict(line.split() for line in sondectl.run(user, 'limits').stdout.splitlines())
     check(limits['frequency'] == '20000' and int(limits['sessions']) > 0, f'{limits}')
+    told = check_schema('limits', sondectl.run(user, 'limits', '--json').stdout)['limits']
+    check({name: str(value) for name, value in told.items()} == limits, f'{told}')
+    told = check_schema('events', sondectl.run(user, 'events', '--json').stdout)['events']
+    check(told == sondectl.run(user, 'events').stdout.split(), f'{told}')
+    told = check_schema('status', sondectl.run(stranger, 'status', '--json').stdout)
+    check(told['sessions'] == [] and told['service']['version'], f'{told}')
 
 
 def test_attach(sondectl):

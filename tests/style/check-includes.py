@@ -24,7 +24,7 @@ PACKING = ['lzma.h', 'zlib.h']
 CURSES = ['curses.h']
 DBUS = ['sonde-profiler1-generated.h']
 CONFIG = ['config.h']
-RESOURCES = ['flamegraph-resources.h']
+RESOURCES = ['flamegraph-resources.h', 'mcp-resources.h']
 # Made of client/export/*.proto, with libprotobuf-c.
 MESSAGES = ['*.pb-c.h']
 # Made of daemon/broker/walk.bpf.c, with what of libbpf the kernel's side includes.
@@ -97,12 +97,13 @@ LAYERS = {
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.
     'client/service': CLIENT + CONFIG + ['client/library/sonde-client.h'],
+    'client/mcp': CLIENT + CONFIG + RESOURCES,
     'client/systemd': CLIENT,
     'client/top': CLIENT + CURSES
     + [f'client/{layer}/*.h' for layer in ('calls', 'model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],
     'client': CLIENT + CONFIG
-    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'calls', 'flame', 'export', 'service', 'systemd', 'top')]
+    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'calls', 'flame', 'export', 'mcp', 'service', 'systemd', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB + ['sonde-collector.h'],
