@@ -136,7 +136,7 @@ def check_programs(system):
 
 def kernel_messages():
     text = subprocess.run(['dmesg'], capture_output=True, text=True, check=False).stdout
-    return [line for line in text.splitlines() if re.search(r'BUG|WARNING|Oops|bpf|general protection', line)]
+    return [line for line in text.splitlines() if re.search(r'BUG|Oops|bpf|general protection|WARNING:.* at (kernel|arch|mm)/', line)]
 
 
 def check_liar(system, library):
