@@ -77,6 +77,7 @@ class Page {
 
   writeLegend() {
     const entries = this.colors.legend();
+    $('legend').classList.toggle('compared', !entries);
     if (!entries) {
       const scale = make('span', 'scale');
       const stops = [-1, -.5, 0, .5, 1].map(change => this.colors.changeFill(change));
