@@ -14,6 +14,7 @@ int sonde_cmd_heap (int argc, char **argv);
 int sonde_cmd_calls (int argc, char **argv);
 int sonde_cmd_diff (int argc, char **argv);
 int sonde_cmd_export (int argc, char **argv);
+int sonde_cmd_import (int argc, char **argv);
 int sonde_cmd_flamegraph (int argc, char **argv);
 int sonde_cmd_view (int argc, char **argv);
 int sonde_cmd_dump (int argc, char **argv);

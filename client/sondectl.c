@@ -31,6 +31,7 @@ static const struct
   { "heap", sonde_cmd_heap, "FILE", "show who allocated, or how calls went" },
   { "calls", sonde_cmd_calls, NULL, NULL },
   { "export", sonde_cmd_export, "--format FORMAT FILE", "write it for another viewer" },
+  { "import", sonde_cmd_import, "FILE", "make a capture of perf.data or pprof" },
   { "view", sonde_cmd_view, "FILE", "show it in a browser, or write the page" },
   { "flamegraph", sonde_cmd_flamegraph, NULL, NULL },
   { "archive", sonde_cmd_archive, "FILE", "embed the names of functions" },

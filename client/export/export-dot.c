@@ -25,7 +25,7 @@ typedef struct
 } Graph;
 
 static void
-add_calls (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+add_calls (const guint32 *ids, gsize n_ids, guint32 node, guint64 weight, gpointer user_data)
 {
   Graph *self = user_data;
 

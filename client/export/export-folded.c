@@ -21,7 +21,7 @@ append_name (GString *out, const char *name)
 }
 
 static void
-write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+write_stack (const guint32 *ids, gsize n_ids, guint32 node, guint64 weight, gpointer user_data)
 {
   const Lines *self = user_data;
   GString *out = self->output->text;

@@ -43,8 +43,9 @@ typedef struct
   guint64 sample_ns;     /* of CPU time; 0: not known */
   int columns[N_VALUES]; /* of each kind of value; -1: the capture has none */
   guint n_columns;
-  guint32 main;   /* mapping of the program */
-  SondeUnit unit; /* of the stacks at hand, as is what follows */
+  guint32 main;                /* mapping of the program */
+  SondeUnit unit;              /* of the stacks at hand, as is what follows */
+  const SondeCallTree *beside; /* blocks of what has bytes; NULL: none */
   Sonde__Pprof__Label *labels[N_LABELS];
   gsize n_labels;
   GArray *location_ids;  /* guint64 */
@@ -164,7 +165,7 @@ take_location (PprofWriter *self, const guint32 *ids, gsize n_ids, gsize *n_take
 }
 
 static void
-write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+write_stack (const guint32 *ids, gsize n_ids, guint32 node, guint64 weight, gpointer user_data)
 {
   PprofWriter *self = user_data;
   Sonde__Pprof__Sample sample = SONDE__PPROF__SAMPLE__INIT;
@@ -199,9 +200,6 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
         cpu_ns = G_MAXUINT64;
       set_value (self, values, VALUE_CPU, cpu_ns);
       break;
-    case SONDE_UNIT_BLOCKS:
-      set_value (self, values, VALUE_OBJECTS, weight);
-      break;
     case SONDE_UNIT_CALLS:
       set_value (self, values, VALUE_CALLS, weight);
       break;
@@ -211,6 +209,8 @@ write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data
     case SONDE_UNIT_BYTES:
     default:
       set_value (self, values, VALUE_BYTES, weight);
+      if (self->beside != NULL)
+        set_value (self, values, VALUE_OBJECTS, sonde_call_tree_node (self->beside, node)->self);
       break;
     }
   sample.n_location_id = self->location_ids->len;
@@ -276,6 +276,7 @@ write_group (PprofWriter *self, const SondeProfileProcess *group)
   set_text (self, &labels[LABEL_UNIT], "unit", by == SONDE_BY_UNIT ? group->process.comm : unit);
   set_text (self, &labels[LABEL_CONTAINER], "container",
             by == SONDE_BY_CONTAINER ? group->process.comm : container);
+  self->beside = group->beside;
   sonde_export_foreach_stack (group->tree, write_stack, self);
 }
 
@@ -480,7 +481,6 @@ sonde_export_pprof (SondeExportSource *source,
     write_type (&profile, VALUE_SELF, "self", "nanoseconds");
   write_period (&profile, event);
   if (!write_stacks (&profile, SONDE_UNIT_SAMPLES, error)
-      || !write_stacks (&profile, SONDE_UNIT_BLOCKS, error)
       || !write_stacks (&profile, SONDE_UNIT_BYTES, error)
       || !write_stacks (&profile, SONDE_UNIT_CALLS, error)
       || !write_stacks (&profile, SONDE_UNIT_SELF, error))

@@ -30,7 +30,7 @@ frame_of (SpeedscopeWriter *self, guint32 function)
 }
 
 static void
-write_stack (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+write_stack (const guint32 *ids, gsize n_ids, guint32 node, guint64 weight, gpointer user_data)
 {
   SpeedscopeWriter *self = user_data;
   GString *out = self->output->text;

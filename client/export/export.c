@@ -556,6 +556,8 @@ dup_calls (const SondeExportSource *self, SondeUnit unit)
 typedef struct
 {
   SondeSamples samples; /* of functions */
+  SondeSamples blocks;  /* the same; of bytes alone */
+  SondeBudget budget;   /* of blocks: what has no room there has none in either */
   SondeUnit unit;
 } Sums;
 
@@ -570,6 +572,8 @@ add_stack (const SondeExportStack *stack, gpointer user_data)
 
   sonde_samples_add (&self->samples, &sample,
                      self->unit == SONDE_UNIT_BYTES ? (guint64) stack->size_bytes : 1);
+  if (self->unit == SONDE_UNIT_BYTES)
+    sonde_samples_add (&self->blocks, &sample, 1);
 }
 
 SondeProfile *
@@ -588,7 +592,9 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
   if (self->heap != NULL)
     return sonde_heap_dup_profile (self->heap, SONDE_HEAP_ALLOCATED, unit);
   sonde_samples_init (&sums.samples, budget, FALSE);
-  sums.samples.by_thread = self->options.by == SONDE_BY_THREAD;
+  sums.budget = *budget;
+  sonde_samples_init (&sums.blocks, &sums.budget, FALSE);
+  sums.samples.by_thread = sums.blocks.by_thread = self->options.by == SONDE_BY_THREAD;
   if (sonde_export_source_run (self, &funcs, &sums, error))
     {
       budget->left[SONDE_LIMIT_NODES] = n_nodes; /* the next one comes when this one is gone */
@@ -601,12 +607,16 @@ sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError
 
             sonde_profile_add_process (
                 profile, sonde_capture_model_process (self->model, process), tid,
-                g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)), NULL);
+                g_steal_pointer (&g_ptr_array_index (sums.samples.trees, i)),
+                unit == SONDE_UNIT_BYTES
+                    ? g_steal_pointer (&g_ptr_array_index (sums.blocks.trees, i))
+                    : NULL);
           }
       sonde_profile_fold (profile, &self->options.folding);
       sonde_profile_sort (profile);
     }
   sonde_samples_clear (&sums.samples);
+  sonde_samples_clear (&sums.blocks);
   return profile;
 }
 
@@ -625,7 +635,7 @@ sonde_export_foreach_stack (const SondeCallTree *tree,
       if (node != 0)
         g_array_append_val (ids, at->id);
       if (at->self > 0)
-        func ((const guint32 *) (void *) ids->data, ids->len, at->self, user_data);
+        func ((const guint32 *) (void *) ids->data, ids->len, node, at->self, user_data);
       if (at->first_child != 0)
         {
           node = at->first_child;

@@ -141,16 +141,15 @@ gboolean sonde_export_source_run_heap (SondeExportSource *self,
                                        gpointer user_data,
                                        GError **error);
 
-/* (transfer full): call trees of what was sampled or allocated, from one more reading; it lives no
- * longer than @self. NULL with @error */
+/* (transfer full): call trees of what was sampled or allocated, from one more reading; of bytes
+ * blocks stand beside them. It lives no longer than @self. NULL with @error */
 SondeProfile *
 sonde_export_source_dup_profile (SondeExportSource *self, SondeUnit unit, GError **error);
 
-/* @ids: outermost first, valid during the call; @weight: of the stacks that end there, above 0 */
-typedef void (*SondeExportStackFunc) (const guint32 *ids,
-                                      gsize n_ids,
-                                      guint64 weight,
-                                      gpointer user_data);
+/* @ids: outermost first, valid during the call; @weight: of the stacks that end there,
+ * at @node, above 0 */
+typedef void (*SondeExportStackFunc) (
+    const guint32 *ids, gsize n_ids, guint32 node, guint64 weight, gpointer user_data);
 
 /* The stacks of a call tree, one after the other; those that begin alike stand together. Deep trees
  * need no deep recursion. */

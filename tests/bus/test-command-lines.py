@@ -33,6 +33,8 @@ while time.monotonic() < end:
 HEAP_CAPTURES = ('program', 'old', 'new')
 CAPTURES = ('slow', 'before', 'after', 'yesterday', 'machine', 'everywhere', 'x')
 UNIT = 'cron.service'
+# What perf script prints, which import takes in the place of the file.
+PERF = 'program 7/7  1.000000:  100 cycles: \n\t    401000 main (/bin/program)\n\n'
 # Programs that this machine may lack, or that would leave it: what they are given is looked at.
 STAND_INS = {
     'sudo': 'exec "$@"',
@@ -107,6 +109,7 @@ class Test:
         """The files that every block finds in its folder."""
         for name, work in PROGRAMS.items():
             self.write(os.path.join(self.files, name), f'{PROGRAM}{work}\n')
+        self.write(os.path.join(self.files, 'perf.data'), PERF)
         self.folder = self.files
         self.run('sondectl record --embedded --memory --memory-wait 1000000 -o program.syscap -- ./program')
         self.run('sondectl record --embedded -o slow.syscap -- python3 program.py')

@@ -93,6 +93,7 @@ LAYERS = {
     + ['client/calls/*.h', 'client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     'client/export': CLIENT + CONFIG + MESSAGES + PACKING
     + [f'client/{layer}/*.h' for layer in ('calls', 'heap', 'model', 'names', 'report')] + ['protocol/*.h'],
+    'client/import': CLIENT + CONFIG + ['client/model/*.h', 'protocol/*.h'],
     'client/library': CLIENT + CONFIG
     + ['client/model/*.h', 'client/names/*.h', 'client/report/*.h', 'protocol/*.h'],
     # The service is reached by what the library shows to everybody.
@@ -103,7 +104,7 @@ LAYERS = {
     + [f'client/{layer}/*.h' for layer in ('calls', 'model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],
     'client': CLIENT + CONFIG
-    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'calls', 'flame', 'export', 'mcp', 'service', 'systemd', 'top')]
+    + [f'client/{layer}/*.h' for layer in ('model', 'names', 'report', 'heap', 'calls', 'flame', 'export', 'import', 'mcp', 'service', 'systemd', 'top')]
     + ['client/library/sonde-client.h', 'protocol/*.h', 'elfutils/debuginfod.h'],
     # To be copied out of the checkout: nothing of ours.
     'docs/examples': GLIB + ['sonde-collector.h'],

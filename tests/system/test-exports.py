@@ -196,7 +196,7 @@ def check_heaptrack_of_two(system):
 
 
 def main():
-    system = System(21)
+    system = System(23)
     source = sys.argv[2]
     capture, _ = system.record('x.syscap', '--interpreters=no', '--counters', 'cpu,memory,process', '--', '/usr/bin/python3', '-c', PROGRAM)
     report = json.loads(system.sondectl('report', '--json', '-l', '0', system.path('x.syscap')))
@@ -398,6 +398,46 @@ def main():
         with system.case(name):
             drawing = system.run('dot', '-Tsvg', export('dot'))
             check(NAME in drawing and '</svg>' in drawing, 'nothing is drawn')
+
+    def count_leaves(name, *options):
+        report = json.loads(system.sondectl('report', '--json', '--flat', '--internals', '--fold-recursion=no', '-l', '0', *options,
+                                            system.path(name)))
+        leaves = collections.Counter()
+        for row in report['rows']:
+            leaves[row['name']] += row['self']
+        return +leaves, report['total']
+
+    def check_own_pprof():
+        system.sondectl('import', export('pprof'), '-o', system.path('again.syscap'))
+        again, before = count_leaves('again.syscap'), count_leaves('x.syscap', '--inline')
+        check(again == before and again[1] == total, f'{again[0] - before[0]} more, {before[0] - again[0]} less of {total}')
+
+    with system.case('what pprof was given comes back'):
+        check_own_pprof()
+
+    def check_perf_import():
+        data = system.path('perf.data')
+        subprocess.run(['perf', 'record', '--output', data, '-F', '999', '-g', '--', inlined, '1'], capture_output=True, check=True,
+                       timeout=DEADLINE_S)
+        leaves, n_samples = collections.Counter(), 0
+        text = subprocess.run(['perf', 'script', '-i', data, '--no-inline', '-F', 'comm,ip,sym'], capture_output=True, text=True, check=True).stdout
+        for block in text.split('\n\n'):
+            lines = block.strip().split('\n')
+            if len(lines) > 1:
+                n_samples += 1
+                leaves[lines[1].split(None, 1)[1]] += 1
+        system.sondectl('import', data, '-o', system.path('perf.syscap'))
+        rows, n_imported = count_leaves('perf.syscap')
+        check(n_imported == n_samples > 50, f'{n_imported} of {n_samples} samples')
+        check(rows == leaves, f'{rows - leaves} more, {leaves - rows} less than perf says')
+        system.note(f'{n_samples} samples of perf, {len(leaves)} leaves')
+
+    name = 'a recording of perf has the same samples and leaves'
+    if not shutil.which('perf'):
+        system.skip(name, 'perf is not there')
+    else:
+        with system.case(name):
+            check_perf_import()
 
     for name, test in (('heaptrack reads the sums of heap, and records the same stacks', check_heaptrack),
                        ('heaptrack reads several processes, or one of them', check_heaptrack_of_two)):

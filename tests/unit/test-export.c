@@ -728,6 +728,26 @@ labels_what_pprof_gets_by_its_group (void)
     }
 }
 
+/* What pprof shows of one beside the other: each stack has both. */
+static void
+tells_pprof_of_blocks_and_bytes_together (void)
+{
+  g_autoptr (CaptureBuilder) capture = make_capture ();
+  gsize size_bytes;
+  g_autofree char *text = export_process_as (capture, sonde_export_pprof, SONDE_UNIT_SAMPLES, -1,
+                                             SONDE_BY_THREAD, &size_bytes);
+  Sonde__Pprof__Profile *profile
+      = sonde__pprof__profile__unpack (NULL, size_bytes, (const uint8_t *) text);
+  const Sonde__Pprof__Sample *last;
+
+  g_assert_nonnull (profile);
+  last = profile->sample[profile->n_sample - 1];
+  g_assert_cmpint (last->value[0], ==, 0);
+  g_assert_cmpint (last->value[1], ==, 2);
+  g_assert_cmpint (last->value[2], ==, 128);
+  sonde__pprof__profile__free_unpacked (profile, NULL);
+}
+
 /* Groups beyond the bound are one, which says how many. */
 static void
 bounds_what_pprof_gets (void)
@@ -1017,7 +1037,7 @@ leaves_a_file_as_it_was (void)
 /* --- stacks --- */
 
 static void
-append_ids (const guint32 *ids, gsize n_ids, guint64 weight, gpointer user_data)
+append_ids (const guint32 *ids, gsize n_ids, guint32 node, guint64 weight, gpointer user_data)
 {
   for (gsize i = 0; i < n_ids; i++)
     g_string_append_printf (user_data, "%u,", ids[i]);
@@ -1226,6 +1246,8 @@ main (int argc, char **argv)
   g_test_add_func ("/export/pprof/is-profiled", profiles_for_pprof);
   g_test_add_func ("/export/pprof/gets-addresses-and-files", tells_pprof_of_places);
   g_test_add_func ("/export/pprof/has-the-labels-of-groups", labels_what_pprof_gets_by_its_group);
+  g_test_add_func ("/export/pprof/has-blocks-beside-bytes",
+                   tells_pprof_of_blocks_and_bytes_together);
   g_test_add_func ("/export/pprof/is-bounded", bounds_what_pprof_gets);
   g_test_add_func ("/export/chrome/is-told-of-everything", tells_chrome_of_everything);
   g_test_add_func ("/export/heaptrack/is-told-nothing-of-no-heap",
