@@ -38,7 +38,7 @@ static const struct
   { "dump", sonde_cmd_dump, "FILE", "print its frames, check it and its loss" },
   { "verify", sonde_cmd_verify, NULL, NULL },
   { "start", sonde_cmd_start, "-p PID | -u UNIT | -a", "have the service record, unattended" },
-  { "list", sonde_cmd_list, "[SESSION]", "show its sessions, what they lose and cost" },
+  { "list", sonde_cmd_list, "[SESSION]", "show its sessions, what they cost" },
   { "status", sonde_cmd_status, NULL, NULL },
   { "attach", sonde_cmd_attach, "SESSION -o FILE", "get the capture of one of them" },
   { "pause", sonde_cmd_pause, "SESSION", "have it wait, go on, end" },
