@@ -117,7 +117,7 @@ fi
 
 # Readers of captures that are not ours. Without them their cases are skipped and say so.
 sysprof=
-if has_suite system; then
+if has_suite system systemd-ns; then
   sysprof=$("$get_packages" "$architecture" "$base/libsysprof" libsysprof-4-dev sysprof \
     libsysprof-4 libjson-glib-1.0-0 libunwind8) || echo "test: no libsysprof"
 fi
@@ -169,7 +169,7 @@ if "$with_previous" && has_suite systemd-ns; then
   previous=$("$root/tests/lib/make-previous.sh" "$base/previous") || exit 1
 fi
 
-CC=gcc make_build plain -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges" \
+CC=gcc make_build plain -Dsysprof=true -Dsysprof_capture_dir="$sysprof" -Dvm_machine="$machine" -Djudges_dir="$judges" \
   -Dsources_dir="$sources" -Dreleases_dir="$releases_dir" \
   -Dfresh_dir="$fresh" -Dfresh_releases="$(IFS=, && echo "${releases[*]}")" \
   -Dprevious_build="$previous"

@@ -20,7 +20,7 @@ mkdir -p "$1"
 directory=$(readlink -f "$1")
 release=$(. /etc/os-release && echo "${VERSION_CODENAME:?}")
 # No udev: the kernel makes the few devices there are.
-packages=systemd-sysv,libpam-systemd,dbus,polkitd,libglib2.0-bin,python3
+packages=systemd-sysv,libpam-systemd,dbus,polkitd,libglib2.0-bin,python3,apparmor
 # What Sonde is linked with.
 packages+=,libcap2,libdebuginfod1,libdw1,libglib2.0-0,libjson-glib-1.0-0,liblzma5,libpolkit-gobject-1-0,libprotobuf-c1,libseccomp2,libstdc++6,libzstd1,zlib1g
 # Whose programs are profiled, beside python3.

@@ -59,6 +59,7 @@ LAYERS = {
     + ['protocol/ledger.h', 'seccomp.h', 'shared-ring/control-message.h', 'shared-ring/trie-layout.h'],
     'daemon/broker': GLIB + CONFIG + BASE + PROGRAM
     + ['bpf/*.h', 'daemon/base/*.h', 'seccomp.h', 'sys/capability.h'],
+    'daemon/sysprof': GLIB + BASE + ['daemon/base/closer.h', 'daemon/base/socket.h', 'systemd/*.h'],
     'daemon/control': CONTROL + [f'daemon/control/{room}/*.h' for room in ('bus', 'peer', 'system')]
     + ['linux/capability.h', 'systemd/*.h'],
     **rooms('daemon/control', CONTROL, {
@@ -100,6 +101,7 @@ LAYERS = {
     'client/service': CLIENT + CONFIG + ['client/library/sonde-client.h'],
     'client/mcp': CLIENT + CONFIG + RESOURCES,
     'client/systemd': CLIENT,
+    'client/sysprof': GLIB + ['base/*.h', 'client/library/sonde-client.h'],
     'client/top': CLIENT + CURSES
     + [f'client/{layer}/*.h' for layer in ('calls', 'model', 'names', 'report', 'service')]
     + ['client/library/sonde-client.h', 'protocol/*.h'],

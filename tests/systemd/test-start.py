@@ -54,7 +54,7 @@ def program(replace):
 BROKEN = {
     'a program that is gone': (lambda: program(lambda: None), 'exit status 203/EXEC'),
     'a program that is none': (lambda: program(lambda: open(SONDED, 'w', encoding='utf-8').close()), 'exit status 203/EXEC'),
-    'an option that is none': (lambda: settings(f'ExecStart=\nExecStart={SONDED} --nonsense'), 'Unknown option --nonsense'),
+    'an option that is none': (lambda: settings(f'ExecStart=\nExecStart=/run/sonde-service/sonded --nonsense'), 'Unknown option --nonsense'),
     'a library that is missing': (lambda: settings(f'InaccessiblePaths=+{LIBCAP} +{LIBCAP.removeprefix("/usr")}'),
                                   'exit status 127, a library is missing'),
     'memory that does not do': (lambda: settings(f'LimitAS={TOO_LITTLE}'), 'signal'),
@@ -111,7 +111,7 @@ def main():
             check(show('NRestarts') == '6', f'{show("NRestarts")} starts')
             check_told(alice, 'exit status 203/EXEC')
         journal = run('journalctl', '--unit=sonded', '--output=cat')
-        check('Failed at step EXEC spawning /usr/libexec/sonded: No such file' in journal, journal)
+        check('Failed at step EXEC spawning /run/sonde-service/sonded: No such file' in journal, journal)
         recover()
 
     with tap.case('sessions outlive a start that fails'):

@@ -171,8 +171,8 @@ def main():
         check_at_rest(0)
         root = '/run/sonde-root'
         files = [path for path in glob.glob(f'{root}/**', recursive=True) if os.path.isfile(path)]
-        # What is mounted there: the three programs, and whose uids belong together.
-        programs = {f'{root}/usr/libexec/{name}' for name in ('sonded', 'sonde-broker', 'sonde-capture')}
+        # What is mounted there: the broker, and whose uids belong together. The other two programs are in a /run of each.
+        programs = {f'{root}/usr/libexec/sonde-broker'}
         check(programs <= set(files) <= programs | {f'{root}/etc/subuid'}, files)
         left = glob.glob('/run/systemd/system.control/sonde-*')
         check(not left, left)
