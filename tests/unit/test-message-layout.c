@@ -10,8 +10,8 @@
 
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
-#define VERSION 5
-#define DIGEST  "130cfbbe29c5e20d94dd3c26ea62c13f15e7c3d78af5f71ce4274566c0d177c6"
+#define VERSION 6
+#define DIGEST  "35e034294c252fcc16471641f6ec3c3cfdd31928f072edd0cd73e1e11fd174a6"
 
 typedef struct
 {
@@ -103,8 +103,23 @@ static const struct
         FIELD (SondeMessageSink, frames),
         FIELD (SondeMessageSink, max_bytes),
         FIELD (SondeMessageSink, n_pids),
-        FIELD (SondeMessageSink, padding),
+        FIELD (SondeMessageSink, is_last),
         FIELD (SondeMessageSink, pids),
+    } },
+  { "SondeMessageSnapshot",
+    sizeof (SondeMessageSnapshot),
+    {
+        FIELD (SondeMessageSnapshot, header),
+        FIELD (SondeMessageSnapshot, request_id),
+        FIELD (SondeMessageSnapshot, max_bytes),
+    } },
+  { "SondeMessageSnapped",
+    sizeof (SondeMessageSnapped),
+    {
+        FIELD (SondeMessageSnapped, header),
+        FIELD (SondeMessageSnapped, request_id),
+        FIELD (SondeMessageSnapped, status),
+        FIELD (SondeMessageSnapped, padding),
     } },
   { "SondeMessageProcess",
     sizeof (SondeMessageProcess),
@@ -287,6 +302,8 @@ static const struct
         FIELD (SondeAsked, duration_us),
         FIELD (SondeAsked, memory_interval_bytes),
         FIELD (SondeAsked, trace_memory_bytes),
+        FIELD (SondeAsked, recorder_us),
+        FIELD (SondeAsked, recorder_bytes),
         FIELD (SondeAsked, trace_slow_us),
         FIELD (SondeAsked, memory),
         FIELD (SondeAsked, memory_wait_us),

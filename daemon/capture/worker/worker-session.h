@@ -15,6 +15,7 @@
 #include "daemon/capture/process/unheard.h"
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
+#include "daemon/capture/worker/flight-recorder.h"
 
 /**
  * SECTION: worker-session
@@ -80,7 +81,7 @@ typedef struct
   SondeJitNames *jit_names;
   SondeTracker *tracker;
   SondeKallsyms *kallsyms;          /* until the start; NULL: not asked for, or not to be had */
-  SondeSampledAddresses *addresses; /* NULL: they are not to be named */
+  SondeSampledAddresses *addresses; /* NULL: they are not to be named, or the recorder has them */
   SondeInterpreters *interpreters;  /* NULL: not asked for */
   SondeCounters *counters;
 
@@ -88,20 +89,21 @@ typedef struct
   SondeUnwinder *unwinder;
   SondeSampler *sampler;
   SondeInferiors *inferiors;
-  SondeUnheard *unheard; /* NULL: nothing of the command is to tell of its heap */
-  SondeClocks clocks;    /* as they were compared last */
-  int clock_fd;          /* tells that the wall clock was set; -1: cannot be had */
+  SondeFlightRecorder *flight_recorder; /* NULL: not asked for */
+  SondeUnheard *unheard;                /* NULL: nothing of the command is to tell of its heap */
+  SondeClocks clocks;                   /* as they were compared last */
+  int clock_fd;                         /* tells that the wall clock was set; -1: cannot be had */
   guint clock_source;
   SondeSymbolizer *symbolizer; /* while addresses are being named */
 
   guint64 n_lost_records; /* samples, as LOST records tell, where events do not */
   guint64 n_lost_hardware;
   guint64 n_early_walks; /* by events that nobody had told of */
-  guint64 n_incomplete; /* samples recorded before all of their process was known */
-  gint64 taken_ns;      /* all records of the kernel from before were taken */
-  gint64 wait_until_ns; /* no record waits for an answer any longer */
-  gint64 answer_ns;     /* Stop is answered, whether readers have taken all or not */
-  gint64 urgent_ns;     /* rings of programs are drained whether readers take it or not */
+  guint64 n_incomplete;  /* samples recorded before all of their process was known */
+  gint64 taken_ns;       /* all records of the kernel from before were taken */
+  gint64 wait_until_ns;  /* no record waits for an answer any longer */
+  gint64 answer_ns;      /* Stop is answered, whether readers have taken all or not */
+  gint64 urgent_ns;      /* rings of programs are drained whether readers take it or not */
   gboolean is_answered;
 
   GSource *drain; /* its ready time is the next drain */
