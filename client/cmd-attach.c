@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* sondectl attach: one more reader of a session, or the capture file of one that is over. */
+/* sondectl attach and snapshot: what a session records, or its recorder has, as a capture of our
+ * own. */
 #include "client/commands.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@
 #include "client/model/capture-sink.h"
 #include "client/service/service.h"
 
-#define PIECE_BYTES 65536
+#define PIECE_BYTES    65536
+#define MAX_NAME_TRIES 100
 
 typedef struct
 {
@@ -92,6 +94,21 @@ copy (int from, SondeCaptureSink *sink, const char *name)
   return error == NULL;
 }
 
+/* Of @capture. @output: where to; it stays what it was before there is something to write */
+static int
+write_capture (int capture, SondeOutput *output)
+{
+  g_autoptr (SondeCaptureSink) sink = sonde_capture_sink_new (sonde_output_fd (output));
+  g_autoptr (GError) error = NULL;
+  gboolean is_whole;
+
+  signal (SIGPIPE, SIG_IGN);
+  is_whole = copy (capture, sink, sonde_output_name (output));
+  if (sonde_capture_sink_kept (sink)->n_bytes > 0 && !sonde_output_close (output, &error))
+    sonde_cli_complain ("%s", error->message);
+  return is_whole && error == NULL ? 0 : 1;
+}
+
 static int
 attach (const AttachOptions *options, guint64 session)
 {
@@ -99,9 +116,7 @@ attach (const AttachOptions *options, guint64 session)
   g_autoptr (SondeClientProfiler) profiler = NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (SondeOutput) output = NULL;
-  g_autoptr (SondeCaptureSink) sink = NULL;
   sonde_autofd int capture = -1;
-  gboolean is_whole;
 
   if (request == NULL || sonde_output_refuse_terminal (options->output, "a capture"))
     return 1;
@@ -116,12 +131,7 @@ attach (const AttachOptions *options, guint64 session)
   output = sonde_output_open (options->output, SONDE_OUTPUT_IN_PLACE, &error);
   if (output == NULL)
     return sonde_cli_fail (error);
-  signal (SIGPIPE, SIG_IGN);
-  sink = sonde_capture_sink_new (sonde_output_fd (output));
-  is_whole = copy (capture, sink, sonde_output_name (output));
-  if (sonde_capture_sink_kept (sink)->n_bytes > 0 && !sonde_output_close (output, &error))
-    sonde_cli_complain ("%s", error->message);
-  return is_whole && error == NULL ? 0 : 1;
+  return write_capture (capture, output);
 }
 
 int
@@ -153,4 +163,134 @@ sonde_cmd_attach (int argc, char **argv)
       return 1;
     }
   return attach (&options, session);
+}
+
+/* --- snapshot --- */
+
+/* The caller's only one that has a recorder; 0, having complained. */
+static guint64
+find_recorder (SondeClientProfiler *profiler)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) sessions
+      = sonde_client_profiler_list_sessions_sync (profiler, FALSE, NULL, &error);
+  gsize n_sessions = sessions != NULL ? g_variant_n_children (sessions) : 0;
+  guint64 found = 0;
+  guint n_found = 0;
+
+  if (sessions == NULL)
+    {
+      sonde_service_error_complain ("", error, FALSE);
+      return 0;
+    }
+  for (gsize i = 0; i < n_sessions; i++)
+    {
+      g_autoptr (GVariant) properties = NULL;
+      g_autoptr (GVariant) options = NULL;
+      const char *path, *state;
+
+      g_variant_get_child (sessions, i, "(&ou&sts)", &path, NULL, &state, NULL, NULL);
+      if (!g_str_equal (state, "running") && !g_str_equal (state, "paused"))
+        continue;
+      properties = sonde_client_profiler_dup_properties_sync (
+          profiler, sonde_client_session_number (path), NULL, NULL);
+      if (properties != NULL)
+        options = g_variant_lookup_value (properties, "Options", G_VARIANT_TYPE_VARDICT);
+      if (options == NULL || !g_variant_lookup (options, "recorder-bytes", "t", NULL))
+        continue;
+      found = sonde_client_session_number (path);
+      n_found++;
+    }
+  if (n_found == 1)
+    return found;
+  sonde_cli_complain (n_found == 0 ? "No session has a recorder: sondectl start --recorder=30s ..."
+                                   : "Several sessions have recorders: snapshot needs the number "
+                                     "of one SESSION; sondectl list shows them");
+  return 0;
+}
+
+/* @path: NULL: a new file in this folder, whose name is printed */
+static SondeOutput *
+open_snapshot (const char *path, char **made_up, GError **error)
+{
+  g_autoptr (GDateTime) now = g_date_time_new_now_local ();
+  g_autofree char *time = g_date_time_format (now, "%Y%m%d-%H%M%S");
+  SondeOutput *output = NULL;
+
+  if (path != NULL)
+    return sonde_output_open (path, SONDE_OUTPUT_IN_PLACE, error);
+  /* A name of our own never replaces a file. */
+  for (guint i = 1; output == NULL && i <= MAX_NAME_TRIES; i++)
+    {
+      g_free (*made_up);
+      *made_up = i == 1 ? g_strdup_printf ("sonde-snapshot-%s.syscap", time)
+                        : g_strdup_printf ("sonde-snapshot-%s-%u.syscap", time, i);
+      g_clear_error (error);
+      output = sonde_output_open (*made_up, SONDE_OUTPUT_NEW, error);
+      if (output == NULL && !g_error_matches (*error, G_FILE_ERROR, G_FILE_ERROR_EXIST))
+        break;
+    }
+  return output;
+}
+
+static int
+take_snapshot (const char *path, guint64 session)
+{
+  g_autoptr (SondeClientProfiler) profiler = sonde_service_connect (SONDE_CLIENT_ASK_TERMINAL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (SondeOutput) output = NULL;
+  g_autofree char *made_up = NULL;
+  g_autoptr (GString) out = NULL;
+  sonde_autofd int capture = -1;
+
+  if (profiler == NULL)
+    return 1;
+  if (session == 0)
+    session = find_recorder (profiler);
+  if (session == 0)
+    return 1;
+  capture = sonde_client_profiler_snapshot_sync (profiler, session, NULL, &error);
+  if (capture < 0)
+    return sonde_service_fail (profiler, session, error);
+  output = open_snapshot (path, &made_up, &error);
+  if (output == NULL)
+    return sonde_cli_fail (error);
+  if (write_capture (capture, output) != 0)
+    return 1;
+  if (path != NULL)
+    return 0;
+  out = g_string_new (made_up);
+  g_string_append_c (out, '\n');
+  return sonde_cli_print (out) ? 0 : 1;
+}
+
+int
+sonde_cmd_snapshot (int argc, char **argv)
+{
+  g_autofree char *path = NULL;
+  const GOptionEntry entries[] = {
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &path,
+      "Where the capture goes (a new file); - is standard output", "FILE" },
+    G_OPTION_ENTRY_NULL,
+  };
+  guint64 session = 0;
+
+  if (!sonde_cli_parse (&argc, &argv, "[SESSION]",
+                        "Writes what the recorder of a session has at this moment: a whole "
+                        "capture, while the session "
+                        "goes on.\nSESSION is its number, as sondectl list shows it; it can be "
+                        "left out if only one "
+                        "has a recorder.",
+                        "Example:\n  sondectl snapshot 1 -o before.syscap", entries, FALSE, NULL))
+    return 1;
+  if (argc == 2)
+    session = sonde_client_session_number (argv[1]);
+  if (argc > 2 || (argc == 2 && session == 0))
+    {
+      sonde_cli_complain ("snapshot takes the number of one SESSION; sondectl list shows them");
+      return 1;
+    }
+  if (path != NULL && sonde_output_refuse_terminal (path, "a capture"))
+    return 1;
+  return take_snapshot (path, session);
 }

@@ -47,6 +47,22 @@ append_lost (GString *out, GVariant *statistics)
   sonde_text_append_labelled (out, "Lost", line->len > 0 ? line->str : "nothing");
 }
 
+/* "the last 30.1 s, in 2.3 MiB; 1,234 frames have gone"; nothing of a session without a recorder */
+static void
+append_recorder (GString *out, GVariant *statistics)
+{
+  guint64 length_us = sonde_service_count (statistics, "recorder-us");
+  g_autofree char *length = sonde_text_duration ((gint64) length_us * 1000);
+  g_autofree char *size = sonde_text_size (sonde_service_count (statistics, "recorder-bytes"));
+  g_autofree char *gone
+      = sonde_text_plural (sonde_service_count (statistics, "recorder-gone"),
+                           "frame from before is gone", "frames from before are gone");
+  g_autofree char *line = g_strdup_printf ("the last %s, in %s; %s", length, size, gone);
+
+  if (length_us > 0)
+    sonde_text_append_labelled (out, "Recorder", line);
+}
+
 /* "0.31 s of CPU, 23.0 MiB"; NULL: the service does not say */
 static char *
 dup_cost (GVariant *statistics, const char *cpu_key, const char *memory_key)
@@ -121,6 +137,7 @@ append_session (GString *out, const Session *session)
     return;
   append_recorded (out, session->statistics);
   append_lost (out, session->statistics);
+  append_recorder (out, session->statistics);
   cost = dup_cost (session->statistics, "worker-cpu-us", "worker-memory-bytes");
   if (cost != NULL)
     sonde_text_append_labelled (out, "Worker", cost);

@@ -27,6 +27,7 @@ int sonde_cmd_start (int argc, char **argv);
 int sonde_cmd_list (int argc, char **argv);
 int sonde_cmd_status (int argc, char **argv);
 int sonde_cmd_attach (int argc, char **argv);
+int sonde_cmd_snapshot (int argc, char **argv);
 int sonde_cmd_pause (int argc, char **argv);
 int sonde_cmd_resume (int argc, char **argv);
 int sonde_cmd_stop (int argc, char **argv);

@@ -463,6 +463,53 @@ sonde_client_profiler_attach_sync (SondeClientProfiler *self,
   return call_for_fd (self, &call, cancellable, error);
 }
 
+static SondeServiceCall
+snapshot_call (const char *path)
+{
+  return (SondeServiceCall){ .path = path,
+                             .method = "Snapshot",
+                             .arguments = g_variant_new_parsed ("(@a{sv} {},)"),
+                             .type = "(h)" };
+}
+
+void
+sonde_client_profiler_snapshot_async (SondeClientProfiler *self,
+                                      guint64 session,
+                                      GCancellable *cancellable,
+                                      GAsyncReadyCallback callback,
+                                      gpointer user_data)
+{
+  g_autofree char *path = dup_path (session);
+  const SondeServiceCall call = snapshot_call (path);
+
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
+
+  begin_call (&call, sonde_client_profiler_snapshot_async,
+              g_task_new (self, cancellable, callback, user_data));
+}
+
+int
+sonde_client_profiler_snapshot_finish (SondeClientProfiler *self,
+                                       GAsyncResult *result,
+                                       GError **error)
+{
+  return finish_fd_call (self, result, error);
+}
+
+int
+sonde_client_profiler_snapshot_sync (SondeClientProfiler *self,
+                                     guint64 session,
+                                     GCancellable *cancellable,
+                                     GError **error)
+{
+  g_autofree char *path = dup_path (session);
+  const SondeServiceCall call = snapshot_call (path);
+
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), -1);
+
+  return call_for_fd (self, &call, cancellable, error);
+}
+
 void
 sonde_client_profiler_stop_session_async (SondeClientProfiler *self,
                                           guint64 session,

@@ -650,6 +650,43 @@ int sonde_client_profiler_attach_sync (SondeClientProfiler *self,
                                        GError **error);
 
 /**
+ * sonde_client_profiler_snapshot_async:
+ * @session: its number
+ *
+ * Gets what the recorder of a running session has at this moment, as a whole capture in memory that
+ * nobody can change.
+ *
+ * Errors: #SondeClientError if the service refuses
+ */
+void sonde_client_profiler_snapshot_async (SondeClientProfiler *self,
+                                           guint64 session,
+                                           GCancellable *cancellable,
+                                           GAsyncReadyCallback callback,
+                                           gpointer user_data);
+
+/**
+ * sonde_client_profiler_snapshot_finish:
+ *
+ * Returns: a descriptor for reading, close-on-exec, which the caller closes; or -1
+ */
+int sonde_client_profiler_snapshot_finish (SondeClientProfiler *self,
+                                           GAsyncResult *result,
+                                           GError **error);
+
+/**
+ * sonde_client_profiler_snapshot_sync:
+ * @session: its number
+ *
+ * The same. Blocks.
+ *
+ * Returns: a descriptor for reading, close-on-exec, which the caller closes; or -1
+ */
+int sonde_client_profiler_snapshot_sync (SondeClientProfiler *self,
+                                         guint64 session,
+                                         GCancellable *cancellable,
+                                         GError **error);
+
+/**
  * sonde_client_profiler_stop_session_async:
  * @session: its number
  *

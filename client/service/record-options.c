@@ -90,6 +90,26 @@ set_trace (const char *name, const char *value, gpointer data, GError **error)
   return set_mode (name, value, trace_modes, "auto", &((SondeRecordOptions *) data)->trace, error);
 }
 
+/* "30s", "5min"; seconds without a unit. What is out of range is the service's to refuse. */
+static gboolean
+set_recorder (const char *name, const char *value, gpointer data, GError **error)
+{
+  SondeRecordOptions *self = data;
+  g_autofree char *seconds = g_strconcat (value, "s", NULL);
+  gint64 length_ns;
+
+  if ((!sonde_text_parse_duration (value, &length_ns)
+       && !sonde_text_parse_duration (seconds, &length_ns))
+      || length_ns < 1000)
+    {
+      g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                   "Option %s needs a time such as 30s or 5min, not \"%s\"", name, value);
+      return FALSE;
+    }
+  self->recorder_us = length_ns / 1000;
+  return TRUE;
+}
+
 /* As GLib reads numbers, but 0 is one, too. */
 static gboolean
 set_memory_wait (const char *name, const char *value, gpointer data, GError **error)
@@ -210,6 +230,15 @@ static const struct
   { "trace-budget", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_DOUBLE, NULL,
     "Count no more of what is called most (0: all)", "PERCENT", RECORD | START, OTHER,
     "trace-budget", "f" },
+  { "recorder", 0, 0, G_OPTION_ARG_CALLBACK, set_recorder,
+    "Keep the last 30s, 5min, ... in memory until the end", "TIME", START, AT (recorder_us),
+    "recorder", "t" },
+  /* the same member: the row above says it to the service */
+  { "recorder", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_CALLBACK, set_recorder,
+    "Keep the last 30s, 5min, ... in memory until the end", "TIME", RECORD, AT (recorder_us), NULL,
+    NULL },
+  { "recorder-bytes", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_INT64, NULL,
+    "Memory for that (33554432)", "BYTES", RECORD | START, OTHER, "recorder-bytes", "t" },
   { "collectors", 0, 0, G_OPTION_ARG_NONE, NULL, "Marks and counters of running programs, too",
     NULL, RECORD | START, OTHER, "collectors", "true" },
   { "period", 0, 0, G_OPTION_ARG_INT64, NULL, "Or: events per sample", "N", RECORD | START,

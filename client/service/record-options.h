@@ -7,7 +7,7 @@
 
 #define SONDE_RECORD_MAX_PIDS     16 /* as the service takes them in one call */
 
-#define SONDE_RECORD_MAX_SWITCHES 40
+#define SONDE_RECORD_MAX_SWITCHES 44
 
 /* Of a switch; all 0: not given. */
 typedef union
@@ -38,6 +38,7 @@ typedef struct
   int frequency_hz; /* 0: the service's default */
   gint64 period;    /* 0: by frequency */
   double seconds;
+  gint64 recorder_us; /* 0: without a recorder, or of any length */
   gboolean no_symbols;
   gboolean java;            /* what is made at run time by Java in the command is named */
   char *memory;             /* "all", "sampled"; NULL: off */

@@ -174,6 +174,11 @@ sonde_asked_check (const SondeAsked *self)
     return "memory interval out of range";
   if (self->memory_wait_us > SONDE_LIMIT_MEMORY_WAIT_US)
     return "memory wait out of range";
+  if (self->recorder_us > SONDE_LIMIT_RECORDER_US
+      || (self->recorder_us != 0 && self->recorder_bytes == 0)
+      || (self->recorder_bytes != 0 && self->recorder_bytes < SONDE_LIMIT_RECORDER_BYTES_MIN)
+      || self->recorder_bytes > SONDE_LIMIT_RECORDER_BYTES_MAX)
+    return "recorder out of range";
   if ((self->counters & ~known_counters) != 0)
     return "unknown counters";
   if (memchr (self->unit, '\0', sizeof self->unit) == NULL)
@@ -203,6 +208,11 @@ sonde_asked_describe (const SondeAsked *self,
   g_key_file_set_uint64 (file, group, "max-depth", self->max_depth);
   g_key_file_set_uint64 (file, group, "duration", self->duration_us);
   g_key_file_set_string (file, group, "symbols", sonde_symbols_names[self->symbols]);
+  if (self->recorder_bytes != 0)
+    {
+      g_key_file_set_uint64 (file, group, "recorder", self->recorder_us);
+      g_key_file_set_uint64 (file, group, "recorder-bytes", self->recorder_bytes);
+    }
   g_key_file_set_string (file, group, "interpreters", sonde_interpreters_names[self->interpreters]);
   if (self->memory != SONDE_MEMORY_OFF)
     g_key_file_set_string (file, group, "memory", sonde_memory_names[self->memory]);

@@ -80,6 +80,8 @@ typedef struct
   guint64 duration_us;           /* 0: until stopped */
   guint64 memory_interval_bytes; /* between heap samples, on average */
   guint64 trace_memory_bytes;    /* of the call tries of all programs */
+  guint64 recorder_us;           /* kept in memory, of late; 0 with recorder_bytes: any time */
+  guint64 recorder_bytes;        /* of memory for that; 0: all is written as it comes */
   guint64 trace_slow_us;         /* a call that takes longer is a mark; 0: none is */
   guint32 memory;                /* SondeMemoryMode */
   guint32 memory_wait_us;        /* that a profiled program may wait for room in a ring */

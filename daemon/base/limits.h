@@ -176,6 +176,29 @@
 #define SONDE_LIMIT_RING_BYTES (16 * 1024 * 1024)
 /* Readers of one session: each is a queue and a socket. */
 #define SONDE_LIMIT_SINKS 16
+/* µs that a recorder keeps at most: beyond a day a file is the place. Bytes of a worker's memory
+ * for that: what it gets, and may ask for: a fourth of the worker's; the state of a machine is some
+ * hundred kilobytes. All that a uid's sessions ask for is at most this part of its budget, in per
+ * cent. */
+#define SONDE_LIMIT_RECORDER_US             (G_GUINT64_CONSTANT (24) * 3600 * 1000000)
+#define SONDE_LIMIT_RECORDER_US_MIN         1000000
+#define SONDE_LIMIT_RECORDER_BYTES          (32 * 1024 * 1024)
+#define SONDE_LIMIT_RECORDER_BYTES_MIN      (1024 * 1024)
+#define SONDE_LIMIT_RECORDER_BYTES_MAX      (128 * 1024 * 1024)
+#define SONDE_LIMIT_RECORDER_BUDGET_PERCENT 50
+/* Bytes of one snapshot, whose frames are not packed; of these of a uid that still are somebody's,
+ * there is no further one: memory that is charged to a worker, and stays when that has gone. How
+ * many there are, and of these are being written; how many are asked for: a burst, then one per
+ * interval (µs). Descriptors of each; ms until one is written. */
+#define SONDE_LIMIT_SNAPSHOT_BYTES       (256 * 1024 * 1024)
+#define SONDE_LIMIT_SNAPSHOTS            8
+#define SONDE_LIMIT_SNAPSHOTS_AT_ONCE    2
+#define SONDE_LIMIT_SNAPSHOT_BURST       5
+#define SONDE_LIMIT_SNAPSHOT_INTERVAL_US 1000000
+#define SONDE_LIMIT_SNAPSHOT_FDS         3
+#define SONDE_LIMIT_SNAPSHOT_MS          20000
+/* ms: between two looks at whether snapshots are still somebody's. */
+#define SONDE_LIMIT_SNAPSHOT_LOOK_MS 500
 /* Connections of a uid that are told of sessions: each gets two signals for each of them. */
 #define SONDE_LIMIT_SUBSCRIBERS 32
 /* Bytes queued for one reader before frames are dropped for it: what it gets, and may ask for. */

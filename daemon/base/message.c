@@ -39,6 +39,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_PROGRAM] = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_PROBED] = { "probed", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProbed), 0, 0, 0 },
+  [SONDE_MESSAGE_SNAPSHOT] = { "snapshot", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageSnapshot), 0, 1, 1 },
   [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
   [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
   [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
@@ -53,6 +54,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
   [SONDE_MESSAGE_INTERPRETER] = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
   [SONDE_MESSAGE_PROBES] = { "probes", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageProbes), 0, 0, 0 },
+  [SONDE_MESSAGE_SNAPPED] = { "snapped", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSnapped), 0, 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
   [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
@@ -185,7 +187,7 @@ check_file (const SondeMessageFile *file, unsigned n_fds)
 static const char *
 check_sink (const SondeMessageSink *sink)
 {
-  if (sink->sink_id == 0 || sink->buffer_size_bytes == 0 || sink->padding != 0)
+  if (sink->sink_id == 0 || sink->buffer_size_bytes == 0 || sink->is_last > 1)
     return "impossible sink";
   if (sink->kind != SONDE_SINK_STREAM && sink->kind != SONDE_SINK_FILE)
     return "unknown kind of sink";
@@ -193,12 +195,28 @@ check_sink (const SondeMessageSink *sink)
     return "size limit does not fit the kind of sink";
   if ((sink->frames & ~(uint32_t) SONDE_SINK_FRAMES_ALL) != 0)
     return "unknown kinds of frames";
+  if (sink->is_last && (sink->frames != SONDE_SINK_FRAMES_ALL || sink->n_pids > 0))
+    return "a part of what is kept";
   if (sink->n_pids > SONDE_MESSAGE_SINK_MAX_PIDS)
     return "too many processes";
   for (uint32_t i = 0; i < SONDE_MESSAGE_SINK_MAX_PIDS; i++)
     if (i < sink->n_pids ? sink->pids[i] <= 0 : sink->pids[i] != 0)
       return "impossible process";
   return NULL;
+}
+
+static const char *
+check_snapshot (const SondeMessageSnapshot *snapshot)
+{
+  return snapshot->request_id > 0 && snapshot->max_bytes > 0 ? NULL : "impossible request";
+}
+
+static const char *
+check_snapped (const SondeMessageSnapped *snapped)
+{
+  return snapped->request_id > 0 && snapped->status >= 0 && snapped->padding == 0
+             ? NULL
+             : "impossible answer";
 }
 
 static const char *
@@ -447,6 +465,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_events (message, n_fds);
     case SONDE_MESSAGE_SINK:
       return check_sink (message);
+    case SONDE_MESSAGE_SNAPSHOT:
+      return check_snapshot (message);
+    case SONDE_MESSAGE_SNAPPED:
+      return check_snapped (message);
     case SONDE_MESSAGE_PROCESS:
       return check_process (message, n_fds);
     case SONDE_MESSAGE_FILE:
@@ -608,6 +630,9 @@ sonde_statistic_name (SondeStatistic statistic)
     "interpreters-beyond",
     "probed-programs",
     "probes-refused",
+    "recorder-us",
+    "recorder-bytes",
+    "recorder-gone",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

@@ -32,12 +32,13 @@
  *
  * Front and worker: worker → HELLO; front → LINK, SETUP, DOCUMENT*, COUNTERS*, RINGS; worker →
  * RINGS_MAPPED; front → EVENTS*, SINK, START, NOTE*, PROCESS*; then in any order worker →
- * STATISTICS, SINK_CLOSED and front → EVENTS, SINK, PAUSE, RESUME, REPORT, NOTE, DOCUMENT (of
- * mounts), RINGS (of a processor that has come), answered by RINGS_MAPPED, PROGRAM, and CONTROL,
- * answered by CONTROLS when its last copy at the other end is closed; front → STOP; worker →
- * DRAINED, then (when all sinks have taken everything or are closed) FINISHED. End of file from the
- * front after START means the same as STOP. Worker → FAILED at any time. After its last word,
- * FINISHED or FAILED, a worker exits when the front has sent LEAVE or is gone.
+ * STATISTICS, SINK_CLOSED and front → SNAPSHOT, answered by SNAPPED, EVENTS, SINK, PAUSE, RESUME,
+ * REPORT, NOTE, DOCUMENT (of mounts), RINGS (of a processor that has come), answered by
+ * RINGS_MAPPED, PROGRAM, and CONTROL, answered by CONTROLS when its last copy at the other end is
+ * closed; front → STOP; worker → DRAINED, then (when all sinks have taken everything or are closed)
+ * FINISHED. End of file from the front after START means the same as STOP. Worker → FAILED at any
+ * time. After its last word, FINISHED or FAILED, a worker exits when the front has sent LEAVE or is
+ * gone.
  *
  * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER, PROBES;
  * broker → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), PROBED, NOTE.
@@ -53,7 +54,7 @@
  *
  * Source: docs/protocol.md, "Between the three programs"
  */
-#define SONDE_MESSAGE_VERSION  5 /* 1: Sonde 0.1.0 */
+#define SONDE_MESSAGE_VERSION  6 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
@@ -84,6 +85,7 @@ typedef enum
   SONDE_MESSAGE_LINK = 17,     /* header only, 1 fd: its end of the connection with the broker */
   SONDE_MESSAGE_PROGRAM = 18,  /* header only, 1 fd: the link of a program that came by itself */
   SONDE_MESSAGE_PROBED = 19,   /* SondeMessageProbed: answer to PROBES */
+  SONDE_MESSAGE_SNAPSHOT = 20, /* SondeMessageSnapshot, 1 fd: to write to; answered by SNAPPED */
   /* from the worker, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -99,6 +101,7 @@ typedef enum
   SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
   SONDE_MESSAGE_INTERPRETER = 113,      /* SondeMessageInterpreter */
   SONDE_MESSAGE_PROBES = 114,           /* SondeMessageProbes */
+  SONDE_MESSAGE_SNAPPED = 115,          /* SondeMessageSnapped */
   /* to the broker; also RINGS_MAPPED and REPORT */
   SONDE_MESSAGE_ASK = 201,   /* SondeMessageAsk, no fd: the first one */
   SONDE_MESSAGE_PROVE = 202, /* SondeMessageTargets, their fds; answered by PROVED */
@@ -259,9 +262,17 @@ typedef struct
   uint32_t frames;            /* SONDE_SINK_FRAMES_* */
   uint64_t max_bytes;         /* of a file; 0 for a stream */
   uint32_t n_pids;            /* whose frames it gets; 0: of all */
-  uint32_t padding;
+  uint32_t is_last; /* a boolean: it gets the window of the recorder at the end, no more */
   int32_t pids[SONDE_MESSAGE_SINK_MAX_PIDS]; /* the rest is 0 */
 } SondeMessageSink;
+
+/* All that the recorder keeps, with names, as a whole capture. */
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t request_id; /* from 1 */
+  uint64_t max_bytes;  /* of the capture */
+} SondeMessageSnapshot;
 
 enum
 {
@@ -458,6 +469,9 @@ typedef enum
   SONDE_STATISTIC_INTERPRETERS_BEYOND,  /* there are too many, or too many files of such */
   SONDE_STATISTIC_PROBED_PROGRAMS,      /* whose allocators' own probes were followed */
   SONDE_STATISTIC_PROBES_REFUSED,       /* programs of which they were not */
+  SONDE_STATISTIC_RECORDER_US,          /* how far back the recorder reaches; 0 without one */
+  SONDE_STATISTIC_RECORDER_BYTES,       /* of memory that it takes */
+  SONDE_STATISTIC_RECORDER_GONE,        /* frames that it had and has not any more */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -473,6 +487,15 @@ typedef struct
   uint32_t sink_id;
   int32_t reason; /* 0 everything delivered; errno: EPIPE reader left, ETIMEDOUT stuck 30 s, ... */
 } SondeMessageSinkClosed;
+
+typedef struct
+{
+  SondeMessageHeader header;
+  uint64_t request_id;
+  int32_t status; /* 0: it is whole, and nothing is written to it any more; or an errno: EFBIG it
+                     would have been larger, ENOSPC no memory, ESHUTDOWN the session ends */
+  uint32_t padding;
+} SondeMessageSnapped;
 
 #define SONDE_MESSAGE_MAX_SINKS 16 /* SONDE_LIMIT_SINKS */
 
@@ -597,7 +620,7 @@ typedef struct
 } SondeMessageStuck;
 
 _Static_assert(sizeof (SondeMessageHeader) == 8, "message header");
-_Static_assert(sizeof (SondeAsked) == 2424, "what is asked is padded explicitly");
+_Static_assert(sizeof (SondeAsked) == 2440, "what is asked is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvent) == 24, "event entry");
 _Static_assert(sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)

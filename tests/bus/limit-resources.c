@@ -146,8 +146,9 @@ limit_reach_option (const char *name)
   g_variant_builder_init (&options, G_VARIANT_TYPE_VARDICT);
   g_variant_builder_add (&options, "{sv}", "launch", g_variant_new_boolean (TRUE));
   g_variant_builder_add (&options, "{sv}", name,
-                         g_str_equal (name, "duration") ? g_variant_new_uint64 (value)
-                                                        : g_variant_new_uint32 ((guint32) value));
+                         g_str_equal (name, "duration") || g_str_has_prefix (name, "recorder")
+                             ? g_variant_new_uint64 (value)
+                             : g_variant_new_uint32 ((guint32) value));
   limit_assert_option (g_variant_builder_end (&options), name);
 }
 

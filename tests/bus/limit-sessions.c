@@ -2,6 +2,7 @@
 /* The limits of sessions and calls, reached. */
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/bus/limit-rows.h"
@@ -338,6 +339,137 @@ limit_reach_additions (const char *name)
       bus_end (additions.targets[i], SIGKILL);
       close (additions.life_fds[i]);
     }
+}
+
+/* A session with a recorder, and what was got of it. */
+typedef struct
+{
+  GDBusConnection *bus;
+  char *session;
+  int capture;
+  GArray *fds;
+  GError *error;
+  guint n_answers;
+} Snapshots;
+
+static void
+clear_fd (gpointer fd)
+{
+  close (*(int *) fd);
+}
+
+static void
+snapshots_init (Snapshots *self)
+{
+  self->bus = bus_connect (bus_next_uid ());
+  bus_profile (self->bus,
+               g_variant_new_parsed ("{'launch': <true>, 'recorder': <uint64 10000000>}"), NULL,
+               &self->session, &self->capture, &self->error);
+  g_assert_no_error (self->error);
+  self->fds = g_array_new (FALSE, FALSE, sizeof (int));
+  g_array_set_clear_func (self->fds, clear_fd);
+}
+
+static void
+snapshots_clear (Snapshots *self)
+{
+  g_array_unref (self->fds);
+  close (self->capture);
+  g_free (self->session);
+  g_clear_error (&self->error);
+  g_clear_object (&self->bus);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Snapshots, snapshots_clear)
+
+/* Whether it has one more. */
+static gboolean
+take_snapshot (Snapshots *self)
+{
+  int fd;
+
+  g_clear_error (&self->error);
+  fd = bus_take_snapshot (self->bus, self->session, &self->error);
+  if (fd >= 0)
+    g_array_append_val (self->fds, fd);
+  return fd >= 0;
+}
+
+/* As often as it may. */
+static gboolean
+has_snapshot_or_all (gpointer user_data)
+{
+  Snapshots *self = user_data;
+
+  return take_snapshot (self) || strstr (self->error->message, "Limit snapshot-calls:") == NULL;
+}
+
+static gboolean
+has_snapshot (gpointer user_data)
+{
+  return take_snapshot (user_data);
+}
+
+void
+limit_reach_snapshots (const char *name)
+{
+  g_auto (Snapshots) snapshots = { 0 };
+
+  snapshots_init (&snapshots);
+  do
+    bus_wait (has_snapshot_or_all, &snapshots, "a snapshot");
+  while (snapshots.error == NULL);
+  limit_assert_refusal (snapshots.error, name);
+  g_assert_cmpuint (snapshots.fds->len, ==, limit_lookup (name));
+  g_array_set_size (snapshots.fds, snapshots.fds->len - 1);
+  bus_wait (has_snapshot, &snapshots, "room for another one");
+}
+
+void
+limit_reach_snapshot_calls (const char *name)
+{
+  g_auto (Snapshots) snapshots = { 0 };
+  guint n_taken = 0;
+
+  snapshots_init (&snapshots);
+  for (; take_snapshot (&snapshots); n_taken++)
+    g_array_set_size (snapshots.fds, 0);
+  limit_assert_refusal (snapshots.error, name);
+  g_assert_cmpuint (n_taken, >=, limit_lookup (name));
+}
+
+static void
+on_snapshot (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Snapshots *self = user_data;
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_finish (
+      G_DBUS_CONNECTION (source), &fds, result, &error);
+
+  self->n_answers++;
+  if (answer == NULL && self->error == NULL)
+    self->error = g_steal_pointer (&error);
+}
+
+static gboolean
+has_all_answers (gpointer user_data)
+{
+  return ((const Snapshots *) user_data)->n_answers == limit_lookup ("snapshots-at-once") + 1;
+}
+
+void
+limit_reach_snapshots_at_once (const char *name)
+{
+  g_auto (Snapshots) snapshots = { 0 };
+
+  snapshots_init (&snapshots);
+  for (guint64 i = 0; i <= limit_lookup (name); i++)
+    g_dbus_connection_call_with_unix_fd_list (
+        snapshots.bus, "org.sonde.Profiler1", snapshots.session, "org.sonde.Profiler1.Session",
+        "Snapshot", g_variant_new_parsed ("(@a{sv} {},)"), G_VARIANT_TYPE ("(h)"),
+        G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, NULL, on_snapshot, &snapshots);
+  bus_wait (has_all_answers, &snapshots, "answers");
+  limit_assert_refusal (snapshots.error, name);
 }
 
 static void

@@ -57,8 +57,9 @@ matrix_cells_init (MatrixCells *self, PolkitAnswer answer)
   bus_target_init (&self->target, BUS_TARGET_OWN, self->users.uids[MATRIX_OWNER],
                    self->users.uids[MATRIX_OTHER]);
   for (guint i = 0; i < MATRIX_N_CALLERS; i++)
-    bus_profile_pid (self->users.buses[MATRIX_OWNER], self->target.pid, NULL, &self->sessions[i],
-                     &self->captures[i]);
+    bus_profile_pid (self->users.buses[MATRIX_OWNER], self->target.pid,
+                     g_variant_new_parsed ("{'recorder-bytes': <uint64 1048576>}"),
+                     &self->sessions[i], &self->captures[i]);
   polkit_answer_set (answer);
 }
 

@@ -79,6 +79,7 @@ void matrix_check_public_property (MatrixCells *self, const char *member);
 void matrix_check_session_property (MatrixCells *self, const char *member);
 void matrix_check_session_call (MatrixCells *self, const char *member);
 void matrix_check_add_process (MatrixCells *self, const char *member);
+void matrix_check_snapshot (MatrixCells *self, const char *member);
 void matrix_check_open_capture (MatrixCells *self, const char *member);
 
 /* … or tells of the end of all that were stopped: to the owner, and to readers. */

@@ -241,6 +241,24 @@ matrix_check_add_process (MatrixCells *self, const char *member)
 }
 
 static GVariant *
+call_snapshot (
+    MatrixCells *self, GDBusConnection *bus, const char *path, const char *member, GError **error)
+{
+  int fd = bus_take_snapshot (bus, path, error);
+
+  if (fd < 0)
+    return NULL;
+  close (fd);
+  return g_variant_ref_sink (g_variant_new_handle (0));
+}
+
+void
+matrix_check_snapshot (MatrixCells *self, const char *member)
+{
+  check_call (self, member, call_snapshot);
+}
+
+static GVariant *
 call_open_capture (
     MatrixCells *self, GDBusConnection *bus, const char *path, const char *member, GError **error)
 {

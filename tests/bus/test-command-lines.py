@@ -54,6 +54,7 @@ WORDS = (
     (r'( --diff )10s\b', lambda test: '0.5s'),
     (r'(^timeout -s INT )\d+\b', lambda test: 2),
     (r'(\bsondectl (?:attach|pause|resume|status|stop|top) )1\b', lambda test: test.session()),
+    (r'(\bsondectl snapshot )1\b', lambda test: test.session('recorder', 't', '60000000')),
 )
 # What has to be so before a line is run.
 NEEDS = (
@@ -119,13 +120,13 @@ class Test:
             for name in names:
                 shutil.copy(os.path.join(self.files, f'{first}.syscap'), os.path.join(self.files, f'{name}.syscap'))
 
-    def session(self):
-        """The number of one that runs."""
+    def session(self, *option):
+        """The number of one that runs; of a new one if it needs an option."""
         running = [number for number, _, state in self.service.list_sessions() if state in ('running', 'paused')]
-        if not running:
+        if not running or option:
             self.service.busctl('call', 'org.sonde.Profiler1', '/org/sonde/Profiler1', 'org.sonde.Profiler1.Manager',
-                                'StartSession', 'a{sv}', '1', 'pids', 'au', '1', str(self.burner.pid))
-            return self.service.wait_running(0)
+                                'StartSession', 'a{sv}', str(1 + bool(option)), 'pids', 'au', '1', str(self.burner.pid), *option)
+            return max(number for number, _, state in self.service.list_sessions() if state == 'running')
         return max(running)
 
     def call(self, number, method):

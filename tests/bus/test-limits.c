@@ -68,6 +68,13 @@ static const Row rows[] = {
   { "events", limit_reach_events },
   { "unit-groups", limit_reach_unit_groups },
   { "sinks", limit_reach_sinks },
+  { "snapshots", limit_reach_snapshots },
+  { "snapshots-at-once", limit_reach_snapshots_at_once },
+  { "snapshot-calls", limit_reach_snapshot_calls },
+  { "snapshot-interval", NULL },
+  { "snapshot-bytes", NULL }, /* tests/unit/test-snapshots.c */
+  { "recorder", limit_reach_option },
+  { "recorder-bytes", limit_reach_option },
   { "subscribers", limit_reach_subscribers },
   { "buffer-size", limit_reach_option },
   { "perf-rings", limit_reach_perf_rings },

@@ -43,6 +43,7 @@ static const Row rows[] = {
   { MATRIX_SESSION, "OpenControl", matrix_check_session_call, "collectors" },
   { MATRIX_SESSION, "Pause", matrix_check_session_call, "pause" },
   { MATRIX_SESSION, "Resume", matrix_check_session_call, "pause" },
+  { MATRIX_SESSION, "Snapshot", matrix_check_snapshot, "recorder" },
   { MATRIX_SESSION, "OpenCapture", matrix_check_open_capture, "open-capture" },
   { MATRIX_SESSION, "Stop", matrix_check_session_call, NULL },
   { MATRIX_SESSION, "Finished", matrix_check_finished, NULL },

@@ -32,10 +32,12 @@ sonde_caller_unref (SondeCaller *self)
 typedef struct
 {
   SondeSession *session;
+  SondeSnapshots *snapshots;
   unsigned n_started;
   unsigned n_ended;
-  unsigned n_stops; /* that are not answered */
-  unsigned n_adds;  /* the same */
+  unsigned n_stops;     /* that are not answered */
+  unsigned n_adds;      /* the same */
+  unsigned n_snapshots; /* the same */
 } Story;
 
 /* What the session does in the middle of a script, beside listening to its worker and, by a packet
@@ -58,6 +60,7 @@ enum
   STEP_SLOW,
   STEP_FAST,
   STEP_MEET,
+  STEP_SNAPSHOT,
   N_STEPS,
 };
 
@@ -130,6 +133,28 @@ on_added (const GError *error, gpointer user_data)
 
   if (story->n_adds-- == 0)
     abort ();
+}
+
+static void
+on_snapped (int fd, const GError *error, gpointer user_data)
+{
+  Story *story = user_data;
+
+  if ((fd < 0) != (error != NULL) || story->n_snapshots-- == 0)
+    abort ();
+  sonde_clear_fd (&fd);
+}
+
+/* As the service does. */
+static void
+take_snapshot (Story *story)
+{
+  SondeSnapshot *place = sonde_snapshots_begin (story->snapshots, story->session->owner->uid, NULL);
+
+  if (place == NULL)
+    return;
+  story->n_snapshots++;
+  sonde_session_snapshot (story->session, place, on_snapped, story);
 }
 
 /* What the session does not take is closed here, as a peer does. */
@@ -263,6 +288,9 @@ take_step (Story *story, unsigned step)
     case STEP_MEET:
       meet (story);
       break;
+    case STEP_SNAPSHOT:
+      take_snapshot (story);
+      break;
     case STEP_SLOW:
     case STEP_FAST:
       sonde_session_set_slowed (story->session, step == STEP_SLOW, "It costs \xc3\xa9 much");
@@ -298,7 +326,7 @@ tell (Story *story, Input *input)
   take_step (story, STEP_GONE);
   run ();
   if (story->n_started != 1 || story->n_ended != 1 || story->n_stops != 0 || story->n_adds != 0
-      || peers[SONDE_PEER_BROKER].is_there)
+      || story->n_snapshots != 0 || peers[SONDE_PEER_BROKER].is_there)
     abort ();
 }
 
@@ -331,7 +359,8 @@ choose_options (unsigned scope)
       "{'pids': <[uint32 %d]>, 'duration': <uint64 1000000000>}", (int) getpid ());
   const char *texts[]
       = { "{'launch': <true>}", "{'launch': <true>, 'kernel': <true>, 'unwind': <'none'>}",
-          "{'system': <true>, 'event': <'cpu-clock'>}", of_pids };
+          "{'system': <true>, 'event': <'cpu-clock'>, 'recorder-bytes': <uint64 1048576>}",
+          of_pids };
   g_autoptr (GVariant) dict = g_variant_ref_sink (g_variant_parse (
       G_VARIANT_TYPE_VARDICT, texts[scope % G_N_ELEMENTS (texts)], NULL, NULL, NULL));
 
@@ -362,6 +391,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   be_quiet ();
   run ();
   before = fuzz_count_fds ();
+  story.snapshots = sonde_snapshots_new ();
   story.session
       = sonde_session_new (1, &caller, choose_options (how & 3), NULL, NULL, &handler, &story);
   sonde_session_start (story.session, NULL);
@@ -369,6 +399,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   tell (&story, &input);
   g_variant_unref (g_variant_ref_sink (sonde_session_statistics (story.session)));
   sonde_session_free (story.session);
+  sonde_snapshots_free (story.snapshots);
   fuzz_await_fds (before); /* a caller's are closed by a thread */
 
   return 0;

@@ -16,8 +16,8 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
  FAILED) = range(101, 110)
 KERNEL_TIME, USER_STACK, CALLCHAIN, DEFERRED = (1 << i for i in range(4))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
-LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER = 14, 15, 16, 17, 18, 110, 111, 112, 113
-PROBED, PROBES = 19, 114
+LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, PROBED, SNAPSHOT = range(14, 21)
+SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER, PROBES, SNAPPED = range(110, 116)
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
 SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK, JOINED = range(211, 219)  # 301 and so on: packet.h
 TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
@@ -42,10 +42,10 @@ def file(data):
 
 
 def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, detail=0,
-          trace=0, trace_depth=4096, trace_bytes=2**26, slow_us=0, budget=0, interpreters=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+          trace=0, trace_depth=4096, trace_bytes=2**26, recorder_us=0, recorder_bytes=0, slow_us=0, budget=0, interpreters=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
-    return struct.pack('<IIQIIiiiiiIIIQQQQIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
-                       duration, interval, trace_bytes, slow_us, memory, wait_us, counters, detail, trace, trace_depth, budget,
+    return struct.pack('<IIQIIiiiiiIIIQQQQQQIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
+                       duration, interval, trace_bytes, recorder_us, recorder_bytes, slow_us, memory, wait_us, counters, detail, trace, trace_depth, budget,
                        interpreters, filter, unit)
 
 
@@ -71,10 +71,10 @@ def document(kind, text=b'', pid=0):
     return packet(DOCUMENT, struct.pack('<Ii', kind, pid), 1, files=[file(text)])
 
 
-def sink(number=1, kind=1, buffer=65536, frames=31, limit=0, pids=(), n_pids=None, padding=0, fd_kind=2, files=()):
+def sink(number=1, kind=1, buffer=65536, frames=31, limit=0, pids=(), n_pids=None, is_last=0, fd_kind=2, files=()):
     pids = list(pids) + [0] * (64 - len(pids))
     body = struct.pack('<IIIIQII64i', number, kind, buffer, frames, limit,
-                       sum(pid != 0 for pid in pids) if n_pids is None else n_pids, padding, *pids)
+                       sum(pid != 0 for pid in pids) if n_pids is None else n_pids, is_last, *pids)
     return packet(SINK, body, 1, fd_kind, files=files)
 
 
@@ -174,6 +174,14 @@ def joined(number=1, status=0, padding=0):
     return packet(JOINED, struct.pack('<QiI', number, status, padding))
 
 
+def snapshot(number=1, limit=2**20, fd_kind=0, n_fds=1):
+    return packet(SNAPSHOT, struct.pack('<QQ', number, limit), n_fds, fd_kind, files=[file(b'')] * n_fds)
+
+
+def snapped(number=1, status=0, padding=0):
+    return packet(SNAPPED, struct.pack('<QiI', number, status, padding))
+
+
 def good():
     """name → (way, packet)"""
     return {
@@ -204,7 +212,8 @@ def good():
         'not-opened': (FROM_BROKER, result(OPENED, 7, 'weil es\u2026'.encode())), 'added': (FROM_BROKER, result(ADDED)), 'broken': (FROM_BROKER, result(BROKEN, 7, b'It broke')),
         'targets-ended': (FROM_BROKER, packet(TARGETS_ENDED)), 'stuck': (FROM_BROKER, stuck()), 'stuck-no-more': (FROM_BROKER, stuck(is_over=1)),
         'program': (TO_WORKER, packet(PROGRAM, n_fds=1)), 'join': (TO_BROKER, join()), 'joined': (FROM_BROKER, joined()),
-        'not-joined': (FROM_BROKER, joined(1, 1)),
+        'not-joined': (FROM_BROKER, joined(1, 1)), 'sink-last': (TO_WORKER, sink(is_last=1)), 'snapshot': (TO_WORKER, snapshot()),
+        'snapped': (FROM_WORKER, snapped()), 'not-snapped': (FROM_WORKER, snapped(1, 27)), 'ask-recorder': (TO_BROKER, ask(recorder_us=10**6, recorder_bytes=2**20)),
     }
 
 
@@ -279,6 +288,12 @@ def bad():
         'join-id': (TO_BROKER, join(0)), 'join-pid': (TO_BROKER, join(pid=0)), 'join-padding': (TO_BROKER, join(padding=1)),
         'join-fds': (TO_BROKER, join(n_fds=1)), 'joined-id': (FROM_BROKER, joined(0)), 'joined-status': (FROM_BROKER, joined(1, -1)),
         'joined-padding': (FROM_BROKER, joined(padding=1)), 'join-of-worker': (FROM_WORKER, join()), 'joined-of-link': (ANSWER, joined()),
+        'sink-last-2': (TO_WORKER, sink(is_last=2)), 'sink-last-frames': (TO_WORKER, sink(is_last=1, frames=1)), 'sink-last-pids': (TO_WORKER, sink(is_last=1, pids=[1])),
+        'snapshot-id': (TO_WORKER, snapshot(0)), 'snapshot-limit': (TO_WORKER, snapshot(limit=0)), 'snapshot-fds': (TO_WORKER, snapshot(n_fds=0)),
+        'snapped-id': (FROM_WORKER, snapped(0)), 'snapped-status': (FROM_WORKER, snapped(1, -1)), 'snapped-padding': (FROM_WORKER, snapped(padding=1)),
+        'snapped-of-front': (TO_WORKER, snapped()), 'ask-recorder-length': (TO_BROKER, ask(recorder_us=2**40, recorder_bytes=2**20)),
+        'ask-recorder-no-bytes': (TO_BROKER, ask(recorder_us=10**6)), 'ask-recorder-few-bytes': (TO_BROKER, ask(recorder_bytes=1)),
+        'ask-recorder-many-bytes': (TO_BROKER, ask(recorder_bytes=2**31)),
     }
 
 
@@ -410,6 +425,16 @@ def workers():
     seeds['programs-length'] = programs(*ring, put(bytes(24)), bell)
     seeds['programs-end'] = programs(*ring, put(frames.frame(10, bytes(72) + b'm\0') + struct.pack('<HhiqII', 24, -1, -1, 0, 255, 0)), bell)
     seeds['readers'] = session(setup(), samples, sides, [sink(2, pids=[10], frames=1), sink(3, fd_kind=FD_LEFT), sink(4, kind=2, limit=8192, fd_kind=FD_FILE, files=[file(b'')])], [])
+    recorder = setup(unwind=2, flags=every, recorder_us=10**6, recorder_bytes=2**20)
+    seeds['recorder'] = session(recorder, samples, sides, [snapshot(), wait(7), snapshot(2), *[wait(7)] * 3, snapshot(3, 8192), wait(7), sink(2, is_last=1)], elves)
+    seeds['recorder-snapshot-late'] = session(recorder, samples, sides, [snapshot(), packet(STOP), snapshot(2), wait(7)], elves)
+    seeds['recorder-snapshot-of-socket'] = session(recorder, samples, sides, [snapshot(fd_kind=FD_LEFT), snapshot(2, fd_kind=FD_STREAM), wait(7)], elves)
+    seeds['recorder-of-file'] = session(recorder + sink(5, kind=2, limit=2**20, is_last=1, fd_kind=FD_FILE, files=[file(b'')]), samples, sides, [wait(7)] * 4, elves)
+    seeds['recorder-heap'] = link() + setup(memory=1, detail=1, recorder_bytes=2**20) + sink(is_last=1) + packet(START) + packet(CONTROL, n_fds=1) + b''.join(
+        [*linked, say(SAY_LINK, ring_request(2, 131072)), wait(), put(told()), bell, wait(7), snapshot(), wait(7), put(told()), bell, wait(7)]) + packet(STOP) + wait(7)
+    seeds['snapshot-without-recorder'] = session(setup(), samples, sides, [snapshot(), wait(7)], [])
+    seeds['snapshot-before-start'] = link() + setup(recorder_bytes=2**20) + snapshot()
+    seeds['last-without-recorder'] = link() + setup() + sink(is_last=1) + packet(START) + wait(7) + packet(STOP) + wait(7)
     seeds['control-leaves'] = link() + setup() + events(RINGS, [event()], FD_RING, [samples]) + sink() + packet(START)
     seeds['stop-before-start'] = link() + setup() + sink() + packet(STOP) + wait()
     seeds['sink-after-stop'] = link() + setup() + sink() + packet(START) + packet(STOP) + wait() + sink(2) + wait()
@@ -432,7 +457,7 @@ def workers():
 
 
 (STEP_STOP, STEP_STOP_ASYNC, STEP_PAUSE, STEP_RESUME, STEP_ABORT, STEP_OPEN, STEP_DEAF, STEP_LEAVES, STEP_GONE, STEP_BROKER_DEAF,
- STEP_BROKER_GONE, STEP_ADD, STEP_CONTROL, STEP_SLOW, STEP_FAST, STEP_MEET) = range(1, 17)
+ STEP_BROKER_GONE, STEP_ADD, STEP_CONTROL, STEP_SLOW, STEP_FAST, STEP_MEET, STEP_SNAPSHOT) = range(1, 18)
 
 
 def step(number):
@@ -496,6 +521,10 @@ def sessions():
         'deaf-later': live + step(STEP_DEAF) + told,
         'deaf-at-stop': live + step(STEP_DEAF) + step(STEP_STOP_ASYNC),
         'deaf-delivery': live + drained + step(STEP_DEAF) + told + packet(FINISHED),
+        'snapshots': live + step(STEP_SNAPSHOT) * 3 + snapped(2, 27) + snapped(1) + drained + snapped(3, 108) + step(STEP_SNAPSHOT),
+        'snapshots-many': live + step(STEP_SNAPSHOT) * 12 + snapped(1, 28) + step(STEP_GONE), 'snapped-unasked': live + snapped(1),
+        'snapped-twice': live + step(STEP_SNAPSHOT) + snapped(1) * 2, 'snapshot-early': step(STEP_SNAPSHOT) + proved,
+        'snapshot-of-the-deaf': live + step(STEP_DEAF) + step(STEP_SNAPSHOT) + snapped(1),
         'deaf-at-pause': live + step(STEP_DEAF) + step(STEP_PAUSE),
         'controls': live + step(STEP_CONTROL) * 2 + packet(CONTROLS, struct.pack('<II', 2, 1)) + drained + packet(FINISHED),
         'controls-many': live + step(STEP_CONTROL) * 40,

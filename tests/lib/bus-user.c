@@ -117,18 +117,34 @@ bus_subscribe (GDBusConnection *bus, gboolean is_interactive, GError **error)
   return answer != NULL;
 }
 
+/* @options is consumed. */
+static int
+call_for_fd (GDBusConnection *bus,
+             const char *session,
+             const char *method,
+             GVariant *options,
+             GError **error)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GVariant) answer = g_dbus_connection_call_with_unix_fd_list_sync (
+      bus, SERVICE, session, SERVICE ".Session", method, g_variant_new ("(@a{sv})", options),
+      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &fds, NULL, error);
+
+  return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
+}
+
 int
 bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error)
 {
-  g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GVariant) answer = NULL;
-
   if (options == NULL)
     options = g_variant_new_parsed ("@a{sv} {}");
-  answer = g_dbus_connection_call_with_unix_fd_list_sync (
-      bus, SERVICE, session, SERVICE ".Session", "OpenCapture", g_variant_new ("(@a{sv})", options),
-      G_VARIANT_TYPE ("(h)"), G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, &fds, NULL, error);
-  return answer != NULL ? g_unix_fd_list_get (fds, 0, error) : -1;
+  return call_for_fd (bus, session, "OpenCapture", options, error);
+}
+
+int
+bus_take_snapshot (GDBusConnection *bus, const char *session, GError **error)
+{
+  return call_for_fd (bus, session, "Snapshot", g_variant_new_parsed ("@a{sv} {}"), error);
 }
 
 int

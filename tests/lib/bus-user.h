@@ -42,6 +42,9 @@ gboolean bus_subscribe (GDBusConnection *bus, gboolean is_interactive, GError **
 /* OpenCapture; -1 with @error on refusal. @options is consumed; may be NULL. */
 int bus_open_capture (GDBusConnection *bus, const char *session, GVariant *options, GError **error);
 
+/* Snapshot; -1 with @error on refusal. */
+int bus_take_snapshot (GDBusConnection *bus, const char *session, GError **error);
+
 /* OpenControl; -1 with @error on refusal. */
 int bus_open_control (GDBusConnection *bus, const char *session, GError **error);
 

@@ -71,7 +71,7 @@ LAYERS = {
     }),
     **rooms('daemon/capture', CAPTURE, {
         'perf': ('', []),
-        'stream': ('', ['unwind/*.h']),
+        'stream': ('', ['unwind/*.h', 'zstd.h']),
         'counters': ('stream', []),
         'calls': ('', ['shared-ring/trie-layout.h', 'shared-ring/trie-reader.h']),
         'heap': ('', ['zstd.h']),

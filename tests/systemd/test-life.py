@@ -363,7 +363,7 @@ def test_absence(target):
 
 
 def main():
-    tap = Tap(16)
+    tap = Tap(17)
     build = sys.argv[1]
     alice = User('alice')
     target = alice.start('bash', '-c', 'while :; do :; done').pid
@@ -466,6 +466,26 @@ def main():
         check(not capture.ledger_faults(), '\n'.join(capture.ledger_faults()))
         late = [sample for sample in capture.samples if sample.pid == busy and sample.time_ns > kill_ns]
         check(late, f'{len(capture.samples)} samples, none after the kills')
+        forget_finished()
+
+    with tap.case('a flight recorder has the time before sonded was killed'):
+        session = start_session(pids=GLib.Variant('au', [target]), recorder=GLib.Variant('t', 60_000_000))
+        path = capture_file(session)
+        wait_for_work(target)
+        before_ns = time.monotonic_ns()
+        for number in range(3):
+            kill_service()
+            check(running() == {session}, sessions())
+            run('sondectl', 'snapshot', str(session).rsplit('/', 1)[-1], '-o', f'/tmp/snapshot-{number}.syscap')
+            run('sondectl', 'verify', f'/tmp/snapshot-{number}.syscap')
+        capture = Capture('/tmp/snapshot-2.syscap')
+        check(not capture.ledger_faults(), '\n'.join(capture.ledger_faults()))
+        early = [sample for sample in capture.samples if sample.pid == target and sample.time_ns < before_ns]
+        check(early, f'{len(capture.samples)} samples, none before the kills')
+        check(os.stat(path).st_size == 0, 'its file grows')
+        call(session, 'Session', 'Stop')
+        wait_until(lambda: sessions()[session] == 'finished', 'the end')
+        run('sondectl', 'verify', path)
         forget_finished()
 
     with tap.case('a worker that is killed ends its session, and the capture is whole up to there'):

@@ -10,7 +10,7 @@
 
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
-#define VERSION 5
+#define VERSION 6
 #define DIGEST  "af005333aaee7e587ace3a7aa347f94f62926e08e2db18db93f630d0e82d5273"
 
 typedef struct
@@ -103,8 +103,23 @@ static const struct
         FIELD (SondeMessageSink, frames),
         FIELD (SondeMessageSink, max_bytes),
         FIELD (SondeMessageSink, n_pids),
-        FIELD (SondeMessageSink, padding),
+        FIELD (SondeMessageSink, is_last),
         FIELD (SondeMessageSink, pids),
+    } },
+  { "SondeMessageSnapshot",
+    sizeof (SondeMessageSnapshot),
+    {
+        FIELD (SondeMessageSnapshot, header),
+        FIELD (SondeMessageSnapshot, request_id),
+        FIELD (SondeMessageSnapshot, max_bytes),
+    } },
+  { "SondeMessageSnapped",
+    sizeof (SondeMessageSnapped),
+    {
+        FIELD (SondeMessageSnapped, header),
+        FIELD (SondeMessageSnapped, request_id),
+        FIELD (SondeMessageSnapped, status),
+        FIELD (SondeMessageSnapped, padding),
     } },
   { "SondeMessageProcess",
     sizeof (SondeMessageProcess),
@@ -310,6 +325,8 @@ static const struct
         FIELD (SondeAsked, duration_us),
         FIELD (SondeAsked, memory_interval_bytes),
         FIELD (SondeAsked, trace_memory_bytes),
+        FIELD (SondeAsked, recorder_us),
+        FIELD (SondeAsked, recorder_bytes),
         FIELD (SondeAsked, trace_slow_us),
         FIELD (SondeAsked, memory),
         FIELD (SondeAsked, memory_wait_us),

@@ -130,13 +130,15 @@ refuses_sinks_that_cannot_be (void)
   G_STMT_END
   REFUSE (sink.sink_id = 0, "impossible sink");
   REFUSE (sink.buffer_size_bytes = 0, "impossible sink");
-  REFUSE (sink.padding = 1, "impossible sink");
+  REFUSE (sink.is_last = 2, "impossible sink");
   REFUSE (sink.kind = 0, "unknown kind of sink");
   REFUSE (sink.kind = 3, "unknown kind of sink");
   REFUSE (sink.max_bytes = 1, "size limit does not fit the kind of sink");
   REFUSE (sink.kind = SONDE_SINK_FILE, "size limit does not fit the kind of sink");
   REFUSE (sink.frames = SONDE_SINK_FRAMES_ALL + 1, "unknown kinds of frames");
   REFUSE (sink.n_pids = SONDE_MESSAGE_SINK_MAX_PIDS + 1, "too many processes");
+  REFUSE ((sink.is_last = 1, sink.frames = 1), "a part of what is kept");
+  REFUSE ((sink.is_last = 1, sink.n_pids = 1, sink.pids[0] = 1), "a part of what is kept");
   REFUSE (sink.n_pids = 3, "impossible process");
   REFUSE (sink.n_pids = 1, "impossible process");
   REFUSE (sink.pids[1] = -2, "impossible process");
@@ -444,6 +446,57 @@ refuses_counters_that_cannot_be (void)
   assert_refused (&request, sizeof request, 0, "impossible request");
 }
 
+static void
+refuses_snapshots_that_cannot_be (void)
+{
+  SondeMessageSnapshot snapshot = { .header = { SONDE_MESSAGE_SNAPSHOT, sizeof snapshot },
+                                    .request_id = 1,
+                                    .max_bytes = 4096 };
+  SondeMessageSnapped snapped
+      = { .header = { SONDE_MESSAGE_SNAPPED, sizeof snapped }, .request_id = 1 };
+
+  assert_taken (&snapshot, sizeof snapshot, 1);
+  assert_refused (&snapshot, sizeof snapshot, 0, "wrong number of descriptors");
+  snapshot.max_bytes = 0;
+  assert_refused (&snapshot, sizeof snapshot, 1, "impossible request");
+  snapshot.max_bytes = 4096;
+  snapshot.request_id = 0;
+  assert_refused (&snapshot, sizeof snapshot, 1, "impossible request");
+
+  assert_taken (&snapped, sizeof snapped, 0);
+  snapped.status = -1;
+  assert_refused (&snapped, sizeof snapped, 0, "impossible answer");
+  snapped.status = 0;
+  snapped.padding = 1;
+  assert_refused (&snapped, sizeof snapped, 0, "impossible answer");
+  snapped.padding = 0;
+  snapped.request_id = 0;
+  assert_refused (&snapped, sizeof snapped, 0, "impossible answer");
+}
+
+static void
+refuses_recorders_out_of_range (void)
+{
+  SondeMessageSetup setup = good_setup ();
+
+#define REFUSE(us, bytes)                                                                          \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    setup.asked.recorder_us = (us);                                                                \
+    setup.asked.recorder_bytes = (bytes);                                                          \
+    assert_refused (&setup, sizeof setup, 0, "recorder out of range");                             \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (SONDE_LIMIT_RECORDER_US + 1, SONDE_LIMIT_RECORDER_BYTES);
+  REFUSE (1000000, 0);
+  REFUSE (0, SONDE_LIMIT_RECORDER_BYTES_MIN - 1);
+  REFUSE (0, SONDE_LIMIT_RECORDER_BYTES_MAX + 1);
+#undef REFUSE
+  setup.asked.recorder_us = 0;
+  setup.asked.recorder_bytes = SONDE_LIMIT_RECORDER_BYTES_MIN;
+  assert_taken (&setup, sizeof setup, 0);
+}
+
 /* --- between front and broker --- */
 
 static SondeMessageAsk
@@ -663,6 +716,8 @@ main (int argc, char **argv)
                    refuses_failure_texts_that_could_forge_a_log_line);
   g_test_add_func ("/message/refuses-lists-of-sinks-that-cannot-be",
                    refuses_lists_of_sinks_that_cannot_be);
+  g_test_add_func ("/message/refuses-snapshots-that-cannot-be", refuses_snapshots_that_cannot_be);
+  g_test_add_func ("/message/refuses-recorders-out-of-range", refuses_recorders_out_of_range);
   g_test_add_func ("/message/refuses-counters-that-cannot-be", refuses_counters_that_cannot_be);
   g_test_add_func ("/message/refuses-to-be-asked-for-what-cannot-be",
                    refuses_to_be_asked_for_what_cannot_be);

@@ -208,6 +208,44 @@ test_ranges (void)
 
 /* What is asked for is the same, however long the session lasts. */
 static void
+refuses_recorders_that_cannot_be (void)
+{
+  assert_refused ("{'system': <true>, 'recorder': <uint64 999999>}", 0,
+                  "Option recorder: must be from 1000000 to 86400000000");
+  assert_refused ("{'system': <true>, 'recorder': <uint64 86400000001>}", 0, "Option recorder:");
+  assert_refused ("{'system': <true>, 'recorder': <'30s'>}", 0, "has type s, must be t");
+  assert_refused ("{'system': <true>, 'recorder-bytes': <uint64 1048575>}", 0,
+                  "Option recorder-bytes: must be from 1048576 to 134217728");
+  assert_refused ("{'launch': <true>, 'recorder': <uint64 1000000>, 'trace': <'auto'>}", 0,
+                  "Option recorder: excludes option trace");
+  assert_refused ("{'launch': <true>, 'recorder-bytes': <uint64 1048576>, 'trace': <'auto'>}", 0,
+                  "Option recorder-bytes: excludes option trace");
+}
+
+static void
+gives_recorders_room (void)
+{
+  g_autoptr (SondeOptions) options = NULL;
+  g_autoptr (SondeOptions) restored = NULL;
+  g_autoptr (GVariant) view = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) dict
+      = g_variant_ref_sink (g_variant_new_parsed ("{'system': <true>, 'recorder': <%t>}",
+                                                  G_GUINT64_CONSTANT (30000000)));
+
+  options = sonde_options_parse (dict, NULL, FALSE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (options->asked.recorder_us, ==, 30000000);
+  g_assert_cmpuint (options->asked.recorder_bytes, ==, SONDE_LIMIT_RECORDER_BYTES);
+  /* As another sonded finds it. */
+  view = g_variant_ref_sink (sonde_options_to_variant (options));
+  restored = sonde_options_restore (view, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (restored->asked.recorder_us, ==, 30000000);
+  g_assert_cmpuint (restored->asked.recorder_bytes, ==, SONDE_LIMIT_RECORDER_BYTES);
+}
+
+static void
 test_lasting (void)
 {
   g_autoptr (GVariant) dict
@@ -557,6 +595,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/options/refuses-recorders-that-cannot-be", refuses_recorders_that_cannot_be);
+  g_test_add_func ("/options/gives-recorders-room", gives_recorders_room);
   g_test_add_func ("/options/refuses-an-unknown-key-by-name", test_unknown);
   g_test_add_func ("/options/names-the-nearest-key-or-word", test_nearest);
   g_test_add_func ("/options/names-none-that-is-not-near", test_nothing_near);

@@ -569,3 +569,21 @@ sonde_jit_names_finish (SondeJitNames *self)
   g_array_sort (self->late, compare_late);
   return self->late;
 }
+
+GArray *
+sonde_jit_names_dup_late (const SondeJitNames *self)
+{
+  GArray *copy;
+
+  if (self->late->len == 0)
+    return NULL;
+  copy = g_array_copy (self->late);
+  for (guint i = 0; i < copy->len; i++)
+    {
+      SondeLateName *late = &g_array_index (copy, SondeLateName, i);
+
+      late->name = g_strdup (late->name);
+    }
+  g_array_sort (copy, compare_late);
+  return copy;
+}

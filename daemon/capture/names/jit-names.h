@@ -95,3 +95,5 @@ typedef struct
 
 /* All are over. Returns: (transfer none) (element-type SondeLateName): in the order of pids */
 const GArray *sonde_jit_names_finish (SondeJitNames *self);
+/* (transfer full) (nullable) (element-type SondeLateName): those known so far, in the same order */
+GArray *sonde_jit_names_dup_late (const SondeJitNames *self);

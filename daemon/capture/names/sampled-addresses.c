@@ -22,9 +22,21 @@ typedef struct
   uint32_t number; /* index of a site, + 1 */
 } SiteSlot;
 
+/* The files that tables beside each other have open. */
 typedef struct
 {
-  int fd; /* -1: there were too many */
+  guint n_refs;
+  guint n_fds;
+  guint max_fds;
+  GHashTable *by_module; /* id → SampledFile */
+} FilePool;
+
+typedef struct
+{
+  guint n_refs;
+  FilePool *pool;
+  uint32_t module; /* its id */
+  int fd;          /* -1: there were too many */
   char *name;
 } SampledFile;
 
@@ -57,8 +69,8 @@ struct SondeSampledAddresses
 
   GArray *sites;         /* SondeSite */
   SondeTable site_slots; /* SiteSlot */
-  GArray *files;         /* File */
-  guint max_fds;
+  FilePool *pool;
+  GPtrArray *files;       /* SampledFile */
   GHashTable *file_index; /* module id → index + 1 */
 };
 
@@ -124,16 +136,32 @@ static const SondeTableKind site_slots = { .slot_bytes = sizeof (SiteSlot),
                                            .has_key = is_site };
 
 static void
-clear_file (gpointer data)
+pool_unref (FilePool *self)
+{
+  if (--self->n_refs > 0)
+    return;
+  g_hash_table_unref (self->by_module);
+  g_free (self);
+}
+
+static void
+file_unref (gpointer data)
 {
   SampledFile *file = data;
 
+  if (--file->n_refs > 0)
+    return;
+  g_hash_table_remove (file->pool->by_module, GUINT_TO_POINTER (file->module));
+  file->pool->n_fds -= file->fd >= 0;
+  pool_unref (file->pool);
   sonde_clear_fd (&file->fd);
   g_free (file->name);
+  g_free (file);
 }
 
-SondeSampledAddresses *
-sonde_sampled_addresses_new (const SondeProcessTable *processes)
+/* @pool: (transfer full) */
+static SondeSampledAddresses *
+new_with (const SondeProcessTable *processes, FilePool *pool)
 {
   SondeSampledAddresses *self = g_new0 (SondeSampledAddresses, 1);
 
@@ -144,12 +172,29 @@ sonde_sampled_addresses_new (const SondeProcessTable *processes)
   self->groups = g_array_new (FALSE, FALSE, sizeof (AddressGroup));
   self->sites = g_array_new (FALSE, FALSE, sizeof (SondeSite));
   self->site_slots.seed = self->hits.seed;
-  self->files = g_array_new (FALSE, FALSE, sizeof (SampledFile));
-  g_array_set_clear_func (self->files, clear_file);
-  self->max_fds = (guint) sonde_module_max_fds ();
+  self->pool = pool;
+  self->files = g_ptr_array_new_with_free_func (file_unref);
   self->file_index = g_hash_table_new (NULL, NULL);
 
   return self;
+}
+
+SondeSampledAddresses *
+sonde_sampled_addresses_new (const SondeProcessTable *processes)
+{
+  FilePool *pool = g_new0 (FilePool, 1);
+
+  pool->n_refs = 1;
+  pool->max_fds = (guint) sonde_module_max_fds ();
+  pool->by_module = g_hash_table_new (NULL, NULL);
+  return new_with (processes, pool);
+}
+
+SondeSampledAddresses *
+sonde_sampled_addresses_new_beside (const SondeSampledAddresses *other)
+{
+  other->pool->n_refs++;
+  return new_with (other->processes, other->pool);
 }
 
 void
@@ -163,7 +208,8 @@ sonde_sampled_addresses_free (SondeSampledAddresses *self)
   g_array_unref (self->groups);
   g_array_unref (self->sites);
   sonde_table_clear (&self->site_slots);
-  g_array_unref (self->files);
+  g_ptr_array_unref (self->files);
+  pool_unref (self->pool);
   g_hash_table_unref (self->file_index);
   g_free (self);
 }
@@ -182,38 +228,75 @@ sonde_sampled_addresses_site (const SondeSampledAddresses *self, guint index)
   return &g_array_index (self->sites, SondeSite, index);
 }
 
+static const SampledFile *
+file_of (const SondeSampledAddresses *self, const SondeSite *site)
+{
+  return g_ptr_array_index (self->files, site->file);
+}
+
 int
 sonde_sampled_addresses_fd (const SondeSampledAddresses *self, const SondeSite *site)
 {
-  return g_array_index (self->files, SampledFile, site->file).fd;
+  return file_of (self, site)->fd;
 }
 
 const char *
 sonde_sampled_addresses_file_name (const SondeSampledAddresses *self, const SondeSite *site)
 {
-  return g_array_index (self->files, SampledFile, site->file).name;
+  return file_of (self, site)->name;
+}
+
+/* Returns: (transfer full): the pool's file of that module, or a new one */
+static SampledFile *
+open_file (FilePool *pool, const SondeProcessMapping *mapping)
+{
+  uint32_t module = sonde_module_id (mapping->module);
+  SampledFile *file = g_hash_table_lookup (pool->by_module, GUINT_TO_POINTER (module));
+  const char *path = mapping->vdso ? "[vdso]" : mapping->path;
+  const char *slash = strrchr (path, '/');
+
+  if (file != NULL)
+    {
+      file->n_refs++;
+      return file;
+    }
+  file = g_new0 (SampledFile, 1);
+  file->n_refs = 1;
+  file->pool = pool;
+  pool->n_refs++;
+  file->module = module;
+  file->fd = -1;
+  file->name = g_strdup (slash != NULL ? slash + 1 : path);
+  if (pool->n_fds < pool->max_fds && sonde_module_fd (mapping->module) >= 0)
+    file->fd = fcntl (sonde_module_fd (mapping->module), F_DUPFD_CLOEXEC, 0);
+  pool->n_fds += file->fd >= 0;
+  g_hash_table_insert (pool->by_module, GUINT_TO_POINTER (module), file);
+  return file;
+}
+
+/* Its index + 1; 0: it is not there. */
+static guint
+find_file (const SondeSampledAddresses *self, uint32_t module)
+{
+  return GPOINTER_TO_UINT (g_hash_table_lookup (self->file_index, GUINT_TO_POINTER (module)));
+}
+
+/* @file: (transfer full). Returns its index. */
+static guint
+add_file (SondeSampledAddresses *self, SampledFile *file)
+{
+  g_ptr_array_add (self->files, file);
+  g_hash_table_insert (self->file_index, GUINT_TO_POINTER (file->module),
+                       GUINT_TO_POINTER (self->files->len));
+  return self->files->len - 1;
 }
 
 static guint
 intern_file (SondeSampledAddresses *self, const SondeProcessMapping *mapping)
 {
-  gpointer key = GUINT_TO_POINTER (sonde_module_id (mapping->module));
-  guint index = GPOINTER_TO_UINT (g_hash_table_lookup (self->file_index, key));
+  guint index = find_file (self, sonde_module_id (mapping->module));
 
-  if (index == 0)
-    {
-      const char *path = mapping->vdso ? "[vdso]" : mapping->path;
-      const char *slash = strrchr (path, '/');
-      SampledFile file = { -1, g_strdup (slash != NULL ? slash + 1 : path) };
-
-      if (self->files->len < self->max_fds && sonde_module_fd (mapping->module) >= 0)
-        file.fd = fcntl (sonde_module_fd (mapping->module), F_DUPFD_CLOEXEC, 0);
-      g_array_append_val (self->files, file);
-      index = self->files->len;
-      g_hash_table_insert (self->file_index, key, GUINT_TO_POINTER (index));
-    }
-
-  return index - 1;
+  return index != 0 ? index - 1 : add_file (self, open_file (self->pool, mapping));
 }
 
 /* Returns its index. */
@@ -372,18 +455,11 @@ sonde_sampled_addresses_contains (const SondeSampledAddresses *self, int32_t pid
   return sonde_table_find (&hits, &self->hits, hash_hit (&hit, self->hits.seed), &hit) != NULL;
 }
 
-gboolean
-sonde_sampled_addresses_add (SondeSampledAddresses *self,
-                             int32_t pid,
-                             uint64_t address,
-                             const SondeProcessMapping *mapping,
-                             gboolean is_return)
+/* Whether there is a free slot now. */
+static gboolean
+make_room (SondeSampledAddresses *self)
 {
-  SondeSite site = { address - mapping->bias, 0, is_return ? 1 : 0 };
-
   g_assert (!self->ended);
-  if (sonde_sampled_addresses_contains (self, pid, address))
-    return TRUE;
   if (sonde_sampled_addresses_size (self) >= SONDE_SAMPLED_ADDRESSES_MAX)
     {
       self->n_left_out++;
@@ -400,11 +476,76 @@ sonde_sampled_addresses_add (SondeSampledAddresses *self,
         n_slots *= 2;
       sonde_table_resize (&hits, &self->hits, n_slots);
     }
+  return TRUE;
+}
 
+gboolean
+sonde_sampled_addresses_add (SondeSampledAddresses *self,
+                             int32_t pid,
+                             uint64_t address,
+                             const SondeProcessMapping *mapping,
+                             gboolean is_return)
+{
+  SondeSite site = { address - mapping->bias, 0, is_return ? 1 : 0 };
+
+  if (sonde_sampled_addresses_contains (self, pid, address))
+    return TRUE;
+  if (!make_room (self))
+    return FALSE;
   site.file = intern_file (self, mapping);
   sonde_table_add (&hits, &self->hits, &(Hit){ address, pid, intern_site (self, &site) + 1 });
 
   return TRUE;
+}
+
+/* @index: of a site of @other, which is seen at that bias */
+static void
+absorb_site (SondeSampledAddresses *self,
+             const SondeSampledAddresses *other,
+             int32_t pid,
+             uint64_t bias,
+             uint32_t index)
+{
+  SondeSite site = *sonde_sampled_addresses_site (other, index);
+  SampledFile *file = g_ptr_array_index (other->files, site.file);
+  uint64_t address = site.vaddr + bias;
+  guint number = find_file (self, file->module);
+
+  if (sonde_sampled_addresses_contains (self, pid, address) || !make_room (self))
+    return;
+  if (number == 0)
+    {
+      file->n_refs++;
+      number = add_file (self, file) + 1;
+    }
+  site.file = number - 1;
+  sonde_table_add (&hits, &self->hits, &(Hit){ address, pid, intern_site (self, &site) + 1 });
+}
+
+void
+sonde_sampled_addresses_absorb (SondeSampledAddresses *self, const SondeSampledAddresses *other)
+{
+  const Hit *slots = other->hits.slots;
+
+  g_assert (self->pool == other->pool);
+  for (gsize i = 0; i < other->hits.n_slots; i++)
+    if (sonde_table_is_used (&hits, &slots[i]))
+      {
+        uint32_t index = slots[i].site - 1;
+        uint64_t bias = slots[i].address - sonde_sampled_addresses_site (other, index)->vaddr;
+
+        absorb_site (self, other, slots[i].pid, bias, index);
+      }
+  for (guint at = 0; at < other->words->len;)
+    {
+      NamesHeader header = header_at (other, at);
+
+      at += HEADER_WORDS;
+      for (guint end = at + header.n_sites; at < end; at++)
+        absorb_site (self, other, header.pid, header.bias,
+                     g_array_index (other->words, uint32_t, at));
+    }
+  self->n_left_out += other->n_left_out;
 }
 
 guint

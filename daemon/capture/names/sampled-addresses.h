@@ -38,6 +38,8 @@ typedef struct
 
 /* @processes: borrowed; a process that it does not have any more is over */
 SondeSampledAddresses *sonde_sampled_addresses_new (const SondeProcessTable *processes);
+/* An empty one that shares the open files of @other, which counts as one with it for them. */
+SondeSampledAddresses *sonde_sampled_addresses_new_beside (const SondeSampledAddresses *other);
 void sonde_sampled_addresses_free (SondeSampledAddresses *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampledAddresses, sonde_sampled_addresses_free)
 
@@ -67,6 +69,10 @@ gboolean sonde_sampled_addresses_add (SondeSampledAddresses *self,
                                       uint64_t address,
                                       const SondeProcessMapping *mapping,
                                       gboolean is_return);
+
+/* Adds all that @other has; it may have ended. Both were made beside each other. */
+void sonde_sampled_addresses_absorb (SondeSampledAddresses *self,
+                                     const SondeSampledAddresses *other);
 
 guint sonde_sampled_addresses_size (const SondeSampledAddresses *self);
 guint64 sonde_sampled_addresses_n_left_out (const SondeSampledAddresses *self);

@@ -93,6 +93,13 @@ sonde_sampler_new (const SondeMessageSetup *setup,
 }
 
 void
+sonde_sampler_set_addresses (SondeSampler *self, SondeSampledAddresses *addresses)
+{
+  g_assert (self->addresses != NULL && addresses != NULL);
+  self->addresses = addresses;
+}
+
+void
 sonde_sampler_free (SondeSampler *self)
 {
   if (self == NULL)

@@ -31,6 +31,9 @@ SondeSampler *sonde_sampler_new (const SondeMessageSetup *setup,
 void sonde_sampler_free (SondeSampler *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSampler, sonde_sampler_free)
 
+/* Other ones are collected from now on. Only where there were some. */
+void sonde_sampler_set_addresses (SondeSampler *self, SondeSampledAddresses *addresses);
+
 /* Whether the sample has frames of a program: then its process has to be known. */
 gboolean sonde_sampler_has_user_part (const SondePerfRecordSample *sample);
 

@@ -31,9 +31,10 @@ struct SondeRecorder
   gpointer user_data;
 
   GArray *unread_maps; /* UnreadMap, oldest first */
-  GArray *renamed;     /* int32_t: pids of processes that are, or were, SONDE_PROCESS_FLAG_RENAMED */
+  GArray *renamed; /* int32_t: pids of processes that are, or were, SONDE_PROCESS_FLAG_RENAMED */
   gboolean has_told_full;
   GPtrArray *sinks;
+  SondeWindow *window; /* NULL: nothing is kept */
   guint reap_source;
   guint stuck_source;
   gboolean finished;
@@ -57,6 +58,8 @@ push_span (const SondeSpan *span, gpointer user_data)
 
   for (guint i = 0; i < self->sinks->len; i++)
     sonde_sink_push (g_ptr_array_index (self->sinks, i), span);
+  if (self->window != NULL)
+    sonde_window_push (self->window, span);
 }
 
 static void
@@ -132,6 +135,7 @@ sonde_recorder_free (SondeRecorder *self)
     g_source_remove (self->reap_source);
   g_source_remove (self->stuck_source);
   g_ptr_array_unref (self->sinks);
+  sonde_window_free (self->window);
   g_array_unref (self->unread_maps);
   g_array_unref (self->renamed);
   sonde_span_writer_free (self->source.writer);
@@ -159,6 +163,37 @@ sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *op
   sonde_sink_pump (sink);
 
   return 0;
+}
+
+void
+sonde_recorder_keep_window (SondeRecorder *self,
+                            gint64 length_ns,
+                            gsize max_bytes,
+                            const SondeWindowHandler *handler,
+                            gpointer user_data)
+{
+  g_assert (self->window == NULL);
+  /* What was recorded before is told by the state. */
+  sonde_recorder_flush (self);
+  self->window = sonde_window_new (&self->source, length_ns, max_bytes, handler, user_data);
+}
+
+void
+sonde_recorder_drop_window (SondeRecorder *self)
+{
+  g_clear_pointer (&self->window, sonde_window_free);
+}
+
+SondeWindow *
+sonde_recorder_window (const SondeRecorder *self)
+{
+  return self->window;
+}
+
+const SondeSinkSource *
+sonde_recorder_source (const SondeRecorder *self)
+{
+  return &self->source;
 }
 
 void
@@ -349,7 +384,8 @@ sonde_recorder_settle_names (SondeRecorder *self, gboolean is_urgent)
 
   for (guint i = 0; i < n; i++)
     settle_process (
-        self, sonde_process_table_find (state->processes, g_array_index (self->renamed, int32_t, i)),
+        self,
+        sonde_process_table_find (state->processes, g_array_index (self->renamed, int32_t, i)),
         now);
   g_array_remove_range (self->renamed, 0, n);
   sonde_stream_state_write_tasks (state, max, now, self->source.writer);
@@ -467,7 +503,8 @@ sonde_recorder_is_watched (const SondeRecorder *self)
     {
       const SondeSink *sink = g_ptr_array_index (self->sinks, i);
 
-      if (sink->file == NULL && sink->phase != SONDE_SINK_PHASE_CLOSED)
+      if (sink->file == NULL && sink->phase != SONDE_SINK_PHASE_WAITING
+          && sink->phase != SONDE_SINK_PHASE_CLOSED)
         return TRUE;
     }
   return FALSE;
@@ -518,7 +555,7 @@ sonde_recorder_document (SondeRecorder *self, const char *path, int fd, gsize ma
 
   content = g_byte_array_free_to_bytes (bytes);
   sonde_stream_state_add_document (self->source.state, path, content);
-  if (self->sinks->len > 0)
+  if (self->sinks->len > 0 || self->window != NULL)
     sonde_stream_state_write_document (self->source.state, path, content, self->source.writer);
   if (is_cut)
     {
@@ -581,6 +618,8 @@ void
 sonde_recorder_flush (SondeRecorder *self)
 {
   sonde_span_writer_publish (self->source.writer);
+  if (self->window != NULL)
+    sonde_window_turn (self->window, sonde_stream_now_ns ());
   for (guint i = 0; i < self->sinks->len; i++)
     sonde_sink_pump (g_ptr_array_index (self->sinks, i));
 }
@@ -622,7 +661,15 @@ sonde_recorder_finish (SondeRecorder *self, GBytes *symbols)
   sonde_span_writer_publish (self->source.writer);
   self->finished = TRUE;
   for (guint i = 0; i < self->sinks->len; i++)
-    sonde_sink_finish (g_ptr_array_index (self->sinks, i), symbols);
+    {
+      SondeSink *sink = g_ptr_array_index (self->sinks, i);
+
+      if (sink->phase == SONDE_SINK_PHASE_WAITING)
+        sonde_sink_give (sink, self->window != NULL
+                                   ? sonde_window_freeze (self->window, sonde_stream_now_ns ())
+                                   : NULL);
+      sonde_sink_finish (sink, symbols);
+    }
 }
 
 void
@@ -631,6 +678,14 @@ sonde_recorder_sum (const SondeRecorder *self, guint64 values[SONDE_N_STATISTICS
   for (guint i = SONDE_LEDGER_STREAM_RECORDED; i < SONDE_N_LEDGER; i++)
     values[i] = self->past[i];
   values[SONDE_STATISTIC_BYTES] = self->past[SONDE_STATISTIC_BYTES];
+  if (self->window != NULL)
+    {
+      gint64 length_ns = sonde_stream_now_ns () - sonde_window_begin_ns (self->window);
+
+      values[SONDE_STATISTIC_RECORDER_US] = (guint64) length_ns / 1000;
+      values[SONDE_STATISTIC_RECORDER_BYTES] = sonde_window_bytes (self->window);
+      values[SONDE_STATISTIC_RECORDER_GONE] = sonde_window_n_gone (self->window);
+    }
   for (guint i = 0; i < self->sinks->len; i++)
     add_up (values, g_ptr_array_index (self->sinks, i));
 }

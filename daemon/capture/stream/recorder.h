@@ -6,6 +6,7 @@
 
 #include "daemon/capture/stream/sink.h"
 #include "daemon/capture/stream/stream-state.h"
+#include "daemon/capture/stream/window.h"
 #include "unwind/unwinder.h"
 
 /**
@@ -31,6 +32,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeRecorder, sonde_recorder_free)
 /* @fd: (transfer full): as @options say. Returns 0 or an errno: EMFILE there are SONDE_LIMIT_SINKS
  * already, ESHUTDOWN all is recorded, EBADF @fd is not of that kind. */
 int sonde_recorder_add_sink (SondeRecorder *self, int fd, const SondeMessageSink *options);
+/* What is recorded from now on is kept, too, so far back. Sinks that are last get it at the end.
+ * Called once at most; the arguments are those of sonde_window_new(). */
+void sonde_recorder_keep_window (SondeRecorder *self,
+                                 gint64 length_ns,
+                                 gsize max_bytes,
+                                 const SondeWindowHandler *handler,
+                                 gpointer user_data);
+void sonde_recorder_drop_window (SondeRecorder *self);
+/* NULL: none is kept */
+SondeWindow *sonde_recorder_window (const SondeRecorder *self);
+/* What its sinks are fed from: for one of another kind. */
+const SondeSinkSource *sonde_recorder_source (const SondeRecorder *self);
 guint sonde_recorder_n_sinks (const SondeRecorder *self);
 /* The numbers of those that are open. */
 void sonde_recorder_list_sinks (const SondeRecorder *self, SondeMessageSinks *message);
@@ -58,8 +71,7 @@ void sonde_recorder_cgroup (SondeRecorder *self, int32_t pid, const char *path);
 /* @is_urgent: all, at the end */
 void sonde_recorder_settle_names (SondeRecorder *self, gboolean is_urgent);
 /* Those of one task now: before it forks, which gives them to another, or exits. */
-void
-sonde_recorder_settle_task (SondeRecorder *self, int32_t pid, int32_t tid, gint64 time_ns);
+void sonde_recorder_settle_task (SondeRecorder *self, int32_t pid, int32_t tid, gint64 time_ns);
 void sonde_recorder_fork (
     SondeRecorder *self, int32_t parent_tid, int32_t child_tid, int cpu, gint64 time_ns);
 void sonde_recorder_exit (SondeRecorder *self, int32_t pid, int cpu, gint64 time_ns);
@@ -102,7 +114,7 @@ void sonde_recorder_file (SondeRecorder *self, const char *path, GBytes *content
  * of which the beginning came is no lost event. */
 guint64 sonde_recorder_n_missed (const SondeRecorder *self);
 
-/* Whether a reader is no file: somebody may look on. */
+/* Whether a reader is no file, and gets what comes: somebody may look on. */
 gboolean sonde_recorder_is_watched (const SondeRecorder *self);
 /* Whether a reader could take a good deal more at once, or there is none to be thought of. */
 gboolean sonde_recorder_has_room (const SondeRecorder *self);

@@ -169,6 +169,42 @@ origin_now (void)
   return (SondeFrameOrigin){ sonde_stream_now_ns (), -1, -1 };
 }
 
+void
+sonde_backlog_free (SondeBacklog *self)
+{
+  if (self == NULL)
+    return;
+  sonde_state_base_unref (self->base);
+  g_free (self->metadata);
+  g_free (self->warning);
+  g_ptr_array_unref (self->spans);
+  g_free (self);
+}
+
+/* Takes note of what the next part of the backlog has. */
+static void
+count_backlog (SondeSink *self, const SondePackedSpan *span, gboolean is_lost)
+{
+  guint64 *counters = self->counters;
+
+  counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
+  counters[is_lost ? SONDE_LEDGER_STREAM_LOST : SONDE_LEDGER_STREAM_DELIVERED] += span->n_frames;
+  counters[is_lost ? SONDE_LEDGER_STREAM_SAMPLES_LOST : SONDE_LEDGER_STREAM_SAMPLES]
+      += span->n_samples;
+  counters[is_lost ? SONDE_LEDGER_STREAM_EVENTS_LOST : SONDE_LEDGER_STREAM_EVENTS]
+      += span->n_events;
+}
+
+/* Of what is left nothing will be delivered. */
+static void
+forfeit_backlog (SondeSink *self)
+{
+  for (SondeBacklog *backlog = self->backlog;
+       backlog != NULL && backlog->next < backlog->spans->len; backlog->next++)
+    count_backlog (self, g_ptr_array_index (backlog->spans, backlog->next), TRUE);
+  g_clear_pointer (&self->backlog, sonde_backlog_free);
+}
+
 /* What still waits will not be delivered. */
 static void
 forfeit_queue (SondeSink *self, SondeSpanQueue **queue)
@@ -199,6 +235,7 @@ release (SondeSink *self)
   g_clear_pointer (&self->own, sonde_span_queue_free);
   g_clear_pointer (&self->writer, sonde_span_writer_free);
   g_clear_pointer (&self->symbols, g_bytes_unref);
+  g_clear_pointer (&self->backlog, sonde_backlog_free);
 }
 
 static void
@@ -209,6 +246,7 @@ close_sink (SondeSink *self, int reason)
 
   forfeit_queue (self, &self->live);
   forfeit_queue (self, &self->own);
+  forfeit_backlog (self);
   self->phase = SONDE_SINK_PHASE_CLOSED;
   if (self->fd >= 0)
     shutdown (self->fd, SHUT_WR);
@@ -312,7 +350,7 @@ sonde_sink_new (int fd, const SondeMessageSink *options, const SondeSinkSource *
   self->own = sonde_span_queue_new (STATE_CHUNKS);
   self->target = self->own;
   self->writer = sonde_span_writer_new (source->pool, own_span, self);
-  self->phase = SONDE_SINK_PHASE_STATE;
+  self->phase = options->is_last ? SONDE_SINK_PHASE_WAITING : SONDE_SINK_PHASE_STATE;
   self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = source->tally->values[SONDE_LEDGER_RECORDED];
   self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE]
       = source->tally->values[SONDE_LEDGER_EVENTS_RECORDED];
@@ -453,11 +491,30 @@ frame_at (const SondeSpan *span, uint32_t offset)
 }
 
 void
+sonde_sink_give (SondeSink *self, SondeBacklog *backlog)
+{
+  if (self->phase == SONDE_SINK_PHASE_CLOSED)
+    {
+      sonde_backlog_free (backlog);
+      return;
+    }
+  self->phase = SONDE_SINK_PHASE_STATE;
+  self->backlog = backlog;
+  self->last_taken_us = g_get_monotonic_time ();
+  if (backlog == NULL)
+    return;
+  self->had_state = TRUE;
+  self->counters[SONDE_LEDGER_STREAM_SAMPLES_BEFORE] = backlog->n_samples_before;
+  self->counters[SONDE_LEDGER_STREAM_EVENTS_BEFORE] = backlog->n_events_before;
+}
+
+void
 sonde_sink_push (SondeSink *self, const SondeSpan *span)
 {
   guint32 n_left_out = 0;
 
-  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->finishing)
+  if (self->phase == SONDE_SINK_PHASE_CLOSED || self->phase == SONDE_SINK_PHASE_WAITING
+      || self->finishing)
     return;
 
   self->counters[SONDE_LEDGER_STREAM_RECORDED] += span->n_frames;
@@ -512,6 +569,27 @@ sonde_sink_finish (SondeSink *self, GBytes *symbols)
   sonde_sink_pump (self);
 }
 
+/* The next part of the backlog waits to be sent, if there is one. */
+static void
+send_backlog (SondeSink *self)
+{
+  SondeBacklog *backlog = self->backlog;
+  const SondePackedSpan *packed;
+  SondeSpan span;
+
+  if (backlog->next == backlog->spans->len)
+    {
+      g_clear_pointer (&self->backlog, sonde_backlog_free);
+      self->phase = SONDE_SINK_PHASE_LIVE;
+      return;
+    }
+  packed = g_ptr_array_index (backlog->spans, backlog->next++);
+  span = sonde_packed_span_open (packed, self->source->pool);
+  sonde_span_queue_push (self->own, &span); /* it is empty */
+  sonde_chunk_unref (span.chunk);
+  count_backlog (self, packed, FALSE);
+}
+
 /* Nothing waits: makes the next thing to send. Returns whether there is one. */
 static gboolean
 refill (SondeSink *self)
@@ -525,7 +603,9 @@ refill (SondeSink *self)
   switch (self->phase)
     {
     case SONDE_SINK_PHASE_STATE:
-      if (self->cursor == NULL)
+      if (self->cursor == NULL && self->backlog != NULL)
+        self->cursor = sonde_state_cursor_over (self->backlog->base, self->backlog->metadata);
+      else if (self->cursor == NULL)
         {
           /* What was recorded before is told by the state, and would contradict it. */
           sonde_span_writer_publish (self->source->writer);
@@ -540,8 +620,13 @@ refill (SondeSink *self)
         {
           g_clear_pointer (&self->cursor, sonde_state_cursor_free);
           write_notice (self, self->own);
-          self->phase = SONDE_SINK_PHASE_LIVE;
+          if (self->backlog != NULL && self->backlog->warning != NULL)
+            write_warning (self, self->own, self->backlog->warning);
+          self->phase = self->backlog != NULL ? SONDE_SINK_PHASE_BACKLOG : SONDE_SINK_PHASE_LIVE;
         }
+      return TRUE;
+    case SONDE_SINK_PHASE_BACKLOG:
+      send_backlog (self);
       return TRUE;
     case SONDE_SINK_PHASE_LIVE:
       if (self->finishing)
@@ -574,6 +659,7 @@ refill (SondeSink *self)
     case SONDE_SINK_PHASE_LAST:
       close_sink (self, 0);
       return FALSE;
+    case SONDE_SINK_PHASE_WAITING:
     case SONDE_SINK_PHASE_CUT:
     case SONDE_SINK_PHASE_CLOSED:
     default:
@@ -591,6 +677,7 @@ cut_file (SondeSink *self, int reason)
   sonde_span_writer_publish (self->source->writer);
   forfeit_queue (self, &self->live);
   forfeit_queue (self, &self->own);
+  forfeit_backlog (self);
   self->live = sonde_span_queue_new (1);
   self->own = sonde_span_queue_new (STATE_CHUNKS);
   sonde_file_output_use_reserve (self->file);

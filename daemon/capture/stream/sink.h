@@ -45,11 +45,12 @@ void sonde_file_output_use_reserve (SondeFileOutput *self);
 /**
  * SECTION: sink
  *
- * Life: the state (header, processes, ...) → live spans → the embedded symbols → the closing CTRSET
- * → end of file. Spans that find the queue full are dropped and counted; if one of them held state,
- * all that follow are dropped too until the queue is empty, then the reader gets the state again, a
- * LOG frame that says what it missed, and live spans. A socket is never waited for. A file takes
- * all until it is full; then a LOG frame says so and the closing CTRSET ends it.
+ * Life: the state (header, processes, ...) → backlog, if it has one → live spans → the embedded
+ * symbols → the closing CTRSET → end of file. Spans that find the queue full are dropped and
+ * counted; if one of them held state, all that follow are dropped too until the queue is empty,
+ * then the reader gets the state again, a LOG frame that says what it missed, and live spans. A
+ * socket is never waited for. A file takes all until it is full; then a LOG frame says so and the
+ * closing CTRSET ends it.
  *
  * State passes the filter always: processes, mappings, forks, exits, names, counter definitions and
  * embedded files of all processes, as any frame may need them. Samples, allocations, marks,
@@ -60,6 +61,21 @@ void sonde_file_output_use_reserve (SondeFileOutput *self);
 #define SONDE_SINK_STUCK_US (30 * G_USEC_PER_SEC) /* full and nothing taken: the sink is closed */
 
 typedef struct SondeSink SondeSink;
+
+/* What was recorded before a sink gets it: the state of a moment, and what came since. */
+typedef struct
+{
+  SondeStateBase *base;
+  char *metadata;           /* lines that the METADATA frame has besides */
+  char *warning;            /* a LOG frame behind the state; NULL: none */
+  GPtrArray *spans;         /* SondePackedSpan, oldest first */
+  guint next;               /* of these */
+  guint64 n_samples_before; /* recorded before that moment */
+  guint64 n_events_before;
+} SondeBacklog;
+
+void sonde_backlog_free (SondeBacklog *self); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeBacklog, sonde_backlog_free)
 
 /* What all sinks of a session are fed from; borrowed, and outliving them. */
 typedef struct
@@ -78,7 +94,9 @@ typedef struct
 
 typedef enum
 {
-  SONDE_SINK_PHASE_STATE, /* the state is being sent; live spans queue behind it */
+  SONDE_SINK_PHASE_WAITING, /* its backlog comes when the session ends, and nothing before that */
+  SONDE_SINK_PHASE_STATE,   /* the state is being sent; live spans queue behind it */
+  SONDE_SINK_PHASE_BACKLOG,
   SONDE_SINK_PHASE_LIVE,
   SONDE_SINK_PHASE_SYMBOLS,
   SONDE_SINK_PHASE_LAST, /* the closing CTRSET waits */
@@ -108,6 +126,8 @@ struct SondeSink
   gboolean had_state;       /* the header was written */
   gboolean lost_state; /* since the cursor was made: what waits is sent, what comes is dropped */
 
+  SondeBacklog *backlog; /* NULL: it has none, or all of it */
+
   gboolean finishing;
   GBytes *symbols;
   gsize symbols_sent;
@@ -133,6 +153,11 @@ struct SondeSink
 SondeSink *sonde_sink_new (int fd, const SondeMessageSink *options, const SondeSinkSource *source);
 void sonde_sink_free (SondeSink *self); /* accepts NULL; does not call closed() */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSink, sonde_sink_free)
+
+/* Has it get what was recorded before, in the place of the state as it is now; before anything
+ * else.
+ * @backlog: (transfer full) (nullable): NULL: it gets the state, as others do */
+void sonde_sink_give (SondeSink *self, SondeBacklog *backlog);
 
 /* Queues what passes of @span, or counts it as lost. */
 void sonde_sink_push (SondeSink *self, const SondeSpan *span);

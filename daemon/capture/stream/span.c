@@ -2,13 +2,16 @@
 #include "daemon/capture/stream/span.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <zstd.h>
 
 #include "protocol/ledger.h"
 
 #define MAX_EMPTY    32 /* chunks kept for the next use: 2 MiB */
 #define SPANS_A_SEND 8
+#define PACK_LEVEL   1 /* stacks that come again are what it takes out; more effort gains little */
 
 /* --- chunks --- */
 
@@ -18,6 +21,11 @@ struct SondeChunkPool
   guint n_empty;
   guint n_refs; /* the owner's, and one for each chunk in use */
   guint64 n_allocated;
+
+  /* For spans that are packed; NULL: none was yet, or there is no memory. */
+  ZSTD_CCtx *packer;
+  ZSTD_DCtx *opener;
+  SondeChunk *packed; /* the last one, before its size is known */
 };
 
 SondeChunkPool *
@@ -42,6 +50,9 @@ sonde_chunk_pool_unref (SondeChunkPool *self)
       self->empty = chunk->next;
       g_free (chunk);
     }
+  ZSTD_freeCCtx (self->packer);
+  ZSTD_freeDCtx (self->opener);
+  g_free (self->packed);
   g_free (self);
 }
 
@@ -394,4 +405,76 @@ sonde_span_queue_count (const SondeSpanQueue *self,
       *n_samples += sonde_span_queue_at (self, i)->n_samples;
       *n_events += sonde_span_queue_at (self, i)->n_events;
     }
+}
+
+/* --- packed --- */
+
+SondePackedSpan *
+sonde_packed_span_new (const SondeSpan *span)
+{
+  SondeChunkPool *pool = span->chunk->pool;
+  const uint8_t *bytes = span->chunk->bytes + span->start;
+  gsize size_bytes = span->end - span->start;
+  gsize kept_bytes = size_bytes;
+  SondePackedSpan *self;
+  size_t packed_bytes;
+
+  if (pool->packer == NULL)
+    pool->packer = ZSTD_createCCtx ();
+  /* What is packed can be opened. */
+  if (pool->opener == NULL)
+    pool->opener = ZSTD_createDCtx ();
+  if (pool->packed == NULL)
+    pool->packed = g_malloc (sizeof *pool->packed);
+  /* An error is that there is no memory, or that it would become larger. */
+  packed_bytes = pool->packer != NULL && pool->opener != NULL ? ZSTD_compressCCtx (
+                     pool->packer, pool->packed->bytes, size_bytes, bytes, size_bytes, PACK_LEVEL)
+                                                              : size_bytes;
+  if (!ZSTD_isError (packed_bytes) && packed_bytes < size_bytes)
+    {
+      bytes = pool->packed->bytes;
+      kept_bytes = packed_bytes;
+    }
+  self = g_malloc (sizeof *self + kept_bytes);
+  *self = (SondePackedSpan){ .n_refs = 1,
+                             .size_bytes = (uint32_t) size_bytes,
+                             .n_frames = span->n_frames,
+                             .n_samples = span->n_samples,
+                             .n_events = span->n_events,
+                             .kept_bytes = (uint32_t) kept_bytes };
+  memcpy (self->bytes, bytes, kept_bytes);
+  return self;
+}
+
+SondePackedSpan *
+sonde_packed_span_ref (SondePackedSpan *self)
+{
+  self->n_refs++;
+  return self;
+}
+
+void
+sonde_packed_span_unref (SondePackedSpan *self)
+{
+  if (--self->n_refs == 0)
+    g_free (self);
+}
+
+SondeSpan
+sonde_packed_span_open (const SondePackedSpan *self, SondeChunkPool *pool)
+{
+  SondeSpan span = { .chunk = sonde_chunk_pool_get (pool),
+                     .end = self->size_bytes,
+                     .n_frames = self->n_frames,
+                     .n_samples = self->n_samples,
+                     .n_events = self->n_events };
+  size_t size_bytes = self->size_bytes;
+
+  if (self->kept_bytes == self->size_bytes)
+    memcpy (span.chunk->bytes, self->bytes, size_bytes);
+  else
+    size_bytes = ZSTD_decompressDCtx (pool->opener, span.chunk->bytes, SONDE_CHUNK_SIZE,
+                                      self->bytes, self->kept_bytes);
+  g_assert (size_bytes == self->size_bytes);
+  return span;
 }

@@ -138,3 +138,23 @@ void sonde_span_queue_count (const SondeSpanQueue *self,
                              guint64 *n_frames,
                              guint64 *n_samples,
                              guint64 *n_events);
+
+/* --- spans that are kept for long --- */
+
+/* A copy of a span's frames, packed by zstd if that makes it smaller. */
+typedef struct
+{
+  guint n_refs;
+  uint32_t size_bytes; /* of the frames */
+  uint32_t n_frames;
+  uint32_t n_samples;
+  uint32_t n_events;
+  uint32_t kept_bytes; /* as many as size_bytes: they are as they were */
+  uint8_t bytes[];
+} SondePackedSpan;
+
+SondePackedSpan *sonde_packed_span_new (const SondeSpan *span);
+SondePackedSpan *sonde_packed_span_ref (SondePackedSpan *self);
+void sonde_packed_span_unref (SondePackedSpan *self);
+/* The frames in a chunk of @pool, with one reference. */
+SondeSpan sonde_packed_span_open (const SondePackedSpan *self, SondeChunkPool *pool);

@@ -14,6 +14,8 @@
 #define NAMES_A_PIECE    256   /* made-up names */
 #define COUNTERS_A_FRAME 64
 #define TOO_MANY_NAMES   "[too many names]"
+/* Of a mapping in its list: itself and its epoch. */
+#define LISTED_BYTES (sizeof (SondeProcessMapping) + sizeof (uint32_t))
 
 typedef struct
 {
@@ -56,17 +58,26 @@ typedef struct
   gboolean is_untold;
 } StreamTask;
 
-struct SondeStateCursor
+struct SondeStateBase
 {
+  guint n_refs;
   SondeStreamState *state;
-  Part part;
-  guint index;       /* of the document, counter, name or process */
-  gsize offset;      /* into the document, or the process's mappings */
+  gint64 realtime_ns; /* both: what the file header says */
+  gint64 start_ns;
   guint n_documents; /* later ones come in the stream itself */
   guint n_counters;
   guint n_names;
   GPtrArray *tasks;  /* GRefString: lines of TASKS_PATH */
   GArray *processes; /* Held */
+};
+
+struct SondeStateCursor
+{
+  SondeStateBase *base;
+  char *more; /* behind the METADATA's own lines; NULL: none */
+  Part part;
+  guint index;  /* of the document, counter, name or process */
+  gsize offset; /* into the document, or the process's mappings */
 };
 
 static void
@@ -344,11 +355,12 @@ write_held_tasks (SondeStateCursor *self, SondeSpanWriter *out)
 {
   g_autoptr (GString) lines = g_string_new (NULL);
 
-  for (; self->index < self->tasks->len && lines->len + MAX_TASK_LINE <= TASKS_A_PIECE;
-       self->index++)
-    g_string_append (lines, g_ptr_array_index (self->tasks, self->index));
+  const GPtrArray *tasks = self->base->tasks;
+
+  for (; self->index < tasks->len && lines->len + MAX_TASK_LINE <= TASKS_A_PIECE; self->index++)
+    g_string_append (lines, g_ptr_array_index (tasks, self->index));
   if (lines->len > 0)
-    write_tasks (lines->str, lines->len, self->state->start_ns, out);
+    write_tasks (lines->str, lines->len, self->base->state->start_ns, out);
   return lines->len > 0;
 }
 
@@ -486,7 +498,7 @@ held_clear (gpointer data)
 static void
 hold_process (SondeProcess *process, void *user_data)
 {
-  SondeStateCursor *self = user_data;
+  SondeStateBase *self = user_data;
   gboolean is_written = sonde_process_flag (process, SONDE_PROCESS_FLAG_WRITTEN);
   SondeMappingList *mappings = is_written ? sonde_process_mapping_list (process) : NULL;
   Held held = { .pid = sonde_process_pid (process), .has_exited = sonde_process_exited (process) };
@@ -505,19 +517,22 @@ hold_process (SondeProcess *process, void *user_data)
   g_array_append_val (self->processes, held);
 }
 
-SondeStateCursor *
-sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
+SondeStateBase *
+sonde_state_base_new (SondeStreamState *state, gint64 realtime_ns, gint64 start_ns)
 {
-  SondeStateCursor *self = g_new0 (SondeStateCursor, 1);
+  SondeStateBase *self = g_new0 (SondeStateBase, 1);
   GHashTableIter iter;
   gpointer task;
 
+  self->n_refs = 1;
   self->state = state;
-  self->part = with_header ? PART_HEADER : PART_METADATA;
+  self->realtime_ns = realtime_ns;
+  self->start_ns = start_ns;
   self->n_documents = state->documents->len;
   self->n_counters = state->counters->len;
   self->n_names = state->names->len;
-  self->tasks = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ref_string_release);
+  self->tasks = g_ptr_array_new_full (g_hash_table_size (state->tasks),
+                                      (GDestroyNotify) g_ref_string_release);
   g_hash_table_iter_init (&iter, state->tasks);
   while (g_hash_table_iter_next (&iter, NULL, &task))
     g_ptr_array_add (self->tasks, g_ref_string_acquire (((StreamTask *) task)->line));
@@ -528,14 +543,76 @@ sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
   return self;
 }
 
+SondeStateBase *
+sonde_state_base_ref (SondeStateBase *self)
+{
+  self->n_refs++;
+  return self;
+}
+
+void
+sonde_state_base_unref (SondeStateBase *self)
+{
+  if (self == NULL || --self->n_refs > 0)
+    return;
+
+  g_ptr_array_unref (self->tasks);
+  g_array_unref (self->processes);
+  g_free (self);
+}
+
+gint64
+sonde_state_base_start_ns (const SondeStateBase *self)
+{
+  return self->start_ns;
+}
+
+gsize
+sonde_state_base_bytes (const SondeStateBase *self)
+{
+  gsize size_bytes
+      = sizeof *self + self->tasks->len * sizeof (gpointer) + self->processes->len * sizeof (Held);
+
+  for (guint i = 0; i < self->processes->len; i++)
+    {
+      const SondeMappingList *list = g_array_index (self->processes, Held, i).mappings;
+
+      if (list != NULL)
+        size_bytes += (sizeof *list + list->n_allocated * LISTED_BYTES) / list->n_refs;
+    }
+  return size_bytes;
+}
+
+SondeStateCursor *
+sonde_state_cursor_new (SondeStreamState *state, gboolean with_header)
+{
+  SondeStateBase *base = sonde_state_base_new (state, state->realtime_ns, state->start_ns);
+  SondeStateCursor *self = sonde_state_cursor_over (base, NULL);
+
+  self->part = with_header ? PART_HEADER : PART_METADATA;
+  sonde_state_base_unref (base);
+  return self;
+}
+
+SondeStateCursor *
+sonde_state_cursor_over (SondeStateBase *base, const char *more)
+{
+  SondeStateCursor *self = g_new0 (SondeStateCursor, 1);
+
+  self->base = sonde_state_base_ref (base);
+  self->more = g_strdup (more);
+  self->part = PART_HEADER;
+  return self;
+}
+
 void
 sonde_state_cursor_free (SondeStateCursor *self)
 {
   if (self == NULL)
     return;
 
-  g_ptr_array_unref (self->tasks);
-  g_array_unref (self->processes);
+  sonde_state_base_unref (self->base);
+  g_free (self->more);
   g_free (self);
 }
 
@@ -575,14 +652,15 @@ sonde_stream_state_write_document (const SondeStreamState *self,
 static gboolean
 write_process (SondeStateCursor *self, SondeSpanWriter *out)
 {
-  SondeFrameOrigin origin = { self->state->start_ns, -1, -1 };
+  SondeFrameOrigin origin = { self->base->state->start_ns, -1, -1 };
+  const GArray *processes = self->base->processes;
   const Held *held;
   gsize n_mappings, end;
 
-  if (self->index >= self->processes->len)
+  if (self->index >= processes->len)
     return FALSE;
 
-  held = &g_array_index (self->processes, Held, self->index);
+  held = &g_array_index (processes, Held, self->index);
   origin.pid = held->pid;
   n_mappings = held->mappings != NULL ? held->mappings->n_mappings : 0;
   if (self->offset == 0)
@@ -608,24 +686,28 @@ write_process (SondeStateCursor *self, SondeSpanWriter *out)
 static gboolean
 write_piece (SondeStateCursor *self, SondeSpanWriter *out)
 {
-  SondeStreamState *state = self->state;
+  const SondeStateBase *base = self->base;
+  SondeStreamState *state = base->state;
   SondeFrameOrigin origin = { state->start_ns, -1, -1 };
   const StreamDocument *document;
+  g_autofree char *metadata = NULL;
   guint n_names;
 
   switch (self->part)
     {
     case PART_HEADER:
-      sonde_writer_add_file_header (sonde_span_writer_state (out), state->realtime_ns,
-                                    state->start_ns);
+      sonde_writer_add_file_header (sonde_span_writer_state (out), base->realtime_ns,
+                                    base->start_ns);
       return FALSE;
     case PART_METADATA:
-      if (state->metadata != NULL)
-        sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", state->metadata,
-                                   strlen (state->metadata));
+      if (state->metadata == NULL)
+        return FALSE;
+      metadata = g_strconcat (state->metadata, self->more, NULL);
+      sonde_writer_add_metadata (sonde_span_writer_state (out), &origin, "sonde", metadata,
+                                 strlen (metadata));
       return FALSE;
     case PART_DOCUMENTS:
-      if (self->index >= self->n_documents)
+      if (self->index >= base->n_documents)
         return FALSE;
       document = &g_array_index (state->documents, StreamDocument, self->index);
       self->offset += write_chunk (state, document->path, document->content, self->offset, out);
@@ -639,12 +721,12 @@ write_piece (SondeStateCursor *self, SondeSpanWriter *out)
       sonde_tally_write_definitions (sonde_span_writer_state (out), &origin);
       return FALSE;
     case PART_COUNTERS:
-      if (self->index < self->n_counters)
+      if (self->index < base->n_counters)
         self->index
-            = write_definitions (state, self->index, self->n_counters, state->start_ns, out);
-      return self->index < self->n_counters;
+            = write_definitions (state, self->index, base->n_counters, state->start_ns, out);
+      return self->index < base->n_counters;
     case PART_NAMES:
-      n_names = MIN (self->n_names - self->index, NAMES_A_PIECE);
+      n_names = MIN (base->n_names - self->index, NAMES_A_PIECE);
       if (n_names > 0)
         sonde_writer_add_jitmap (sonde_span_writer_state (out), &origin,
                                  &g_array_index (state->names, SondeJitName, self->index), n_names);

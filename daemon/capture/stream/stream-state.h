@@ -38,7 +38,7 @@ typedef struct
   GHashTable *tasks;    /* gint64 pid << 32 | tid, in boxes → StreamTask */
   GArray *untold_tasks; /* gint64: those that are not written yet, or have gone */
   gsize n_task_bytes;
-  GArray *names;     /* SondeJitName, in the order in which they came */
+  GArray *names; /* SondeJitName, in the order in which they came */
   gsize n_name_bytes;
   GHashTable *made_up;   /* name → index + 1, of made-up addresses */
   GHashTable *made_code; /* the same, of those for code that programs make */
@@ -69,8 +69,7 @@ void sonde_stream_state_set_cmdline (SondeStreamState *self, int32_t pid, const 
  *
  * Returns: FALSE: there are SONDE_STREAM_STATE_MAX_TASKS, or their bytes, or the line is too long
  */
-gboolean
-sonde_stream_state_set_task (SondeStreamState *self, int32_t pid, int32_t tid, char *line);
+gboolean sonde_stream_state_set_task (SondeStreamState *self, int32_t pid, int32_t tid, char *line);
 /* Writes what was set and is not written yet, of up to @max_tasks. */
 void sonde_stream_state_write_tasks (SondeStreamState *self,
                                      guint max_tasks,
@@ -134,12 +133,25 @@ gboolean sonde_stream_state_name_address (SondeStreamState *self,
                                           gint64 time_ns,
                                           SondeSpanWriter *out);
 
-/* Where a snapshot stands. It shares the mappings of processes with the process table until they
- * change. Lives no longer than the state and the table. */
+/* The state at one moment, which later changes leave as it was: it shares the mappings of processes
+ * with the process table until they change. Lives no longer than the state and the table. */
+typedef struct SondeStateBase SondeStateBase;
+
+/* The state as it is now. @realtime_ns, @start_ns: when what is behind it begins */
+SondeStateBase *sonde_state_base_new (SondeStreamState *state, gint64 realtime_ns, gint64 start_ns);
+SondeStateBase *sonde_state_base_ref (SondeStateBase *self);
+void sonde_state_base_unref (SondeStateBase *self); /* accepts NULL */
+gint64 sonde_state_base_start_ns (const SondeStateBase *self);
+/* What it takes, its part of what it shares with others among it. */
+gsize sonde_state_base_bytes (const SondeStateBase *self);
+
+/* How much of a base is written. */
 typedef struct SondeStateCursor SondeStateCursor;
 
-/* @with_header: begin with the capture's file header. */
+/* Of the state as it is now. @with_header: begin with the capture's file header. */
 SondeStateCursor *sonde_state_cursor_new (SondeStreamState *state, gboolean with_header);
+/* With the header. @more: (nullable): lines that the METADATA frame has besides */
+SondeStateCursor *sonde_state_cursor_over (SondeStateBase *base, const char *more);
 void sonde_state_cursor_free (SondeStateCursor *self); /* accepts NULL */
 /* Writes the next piece. Returns FALSE when that was the last. */
 gboolean sonde_state_cursor_write (SondeStateCursor *self, SondeSpanWriter *out);

@@ -428,6 +428,15 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
   sonde_recorder_report (self->recorder);
 }
 
+/* What programs and the kernel have told by now is in it, with its losses. */
+void
+sonde_dispatch_snap (SondeWorkerSession *self)
+{
+  sonde_inferiors_drain (self->inferiors, FALSE);
+  sonde_dispatch_tick (self, TRUE, TRUE);
+  sonde_flight_recorder_begin (self->flight_recorder, self->taken_ns, sonde_stream_now_ns ());
+}
+
 static void
 warn_of (SondeWorkerSession *self, guint64 n, const char *what)
 {
@@ -451,6 +460,8 @@ sonde_dispatch_end (SondeWorkerSession *self)
   sonde_unheard_end (self->unheard);
   sonde_recorder_settle_maps (self->recorder);
   sonde_recorder_settle_names (self->recorder, TRUE);
+  if (self->flight_recorder != NULL)
+    self->addresses = sonde_flight_recorder_end (self->flight_recorder);
   warn_of (self, self->n_incomplete,
            "samples were recorded before all files of their process were known");
   warn_of (self, self->tally.values[SONDE_STATISTIC_TARGET_STUCK],

@@ -26,6 +26,8 @@ SondeRingsState sonde_dispatch_run (SondeWorkerSession *self);
 /* Ten times a second: what became known since, counters and a flush. @reads_lost: the kernel's
  * count of lost samples, too; @reports: once a second, what is done seldom */
 void sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean reports);
+/* Has the recorder write what has happened until now. */
+void sonde_dispatch_snap (SondeWorkerSession *self);
 /* Counters of the machine and of processes. */
 void sonde_dispatch_count (SondeWorkerSession *self);
 

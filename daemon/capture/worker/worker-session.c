@@ -18,6 +18,7 @@
 #define FIRST_DRAIN_US    2000    /* a reader waits for the first sample */
 #define BUSY_DRAIN_US     20000   /* a ring that is half full before wakes us */
 #define IDLE_DRAIN_US     100000
+#define SNAPSHOT_DRAIN_US 1000 /* until records of its moment are no younger than the window */
 #define NO_ROOM_US        1000 /* at the end; readers are asked again */
 #define TICK_MS           100  /* flush; counters */
 #define TICKS_A_STATISTIC 3    /* about three a second */
@@ -126,6 +127,14 @@ send_controls (gpointer user_data)
       message.n_open = sonde_inferiors_n_open (self->inferiors);
     }
   tell (self, SONDE_MESSAGE_CONTROLS, &message, sizeof message);
+}
+
+static void
+send_snapped (guint64 request_id, int status, gpointer user_data)
+{
+  SondeMessageSnapped message = { .request_id = request_id, .status = status };
+
+  tell (user_data, SONDE_MESSAGE_SNAPPED, &message, sizeof message);
 }
 
 /* --- the end --- */
@@ -274,6 +283,10 @@ on_drain (gpointer user_data)
       sonde_inferiors_let_go (self->inferiors);
       answer_stop (self);
     }
+  if (!draining
+      && sonde_flight_recorder_is_due (self->flight_recorder, self->taken_ns,
+                                       sonde_stream_now_ns ()))
+    sonde_dispatch_snap (self);
   self->n_records = sonde_rings_n_handed_on (self->rings);
   if (result != SONDE_RINGS_BUDGET)
     {
@@ -281,6 +294,8 @@ on_drain (gpointer user_data)
         self->drain_interval_us = MIN (self->drain_interval_us * 2, IDLE_DRAIN_US);
       else
         self->drain_interval_us = self->n_records == 0 ? FIRST_DRAIN_US : BUSY_DRAIN_US;
+      if (sonde_flight_recorder_is_asked (self->flight_recorder))
+        self->drain_interval_us = SNAPSHOT_DRAIN_US;
       ready_us = g_get_monotonic_time () + self->drain_interval_us;
     }
   else if (draining && !sonde_recorder_has_room (self->recorder))
@@ -634,6 +649,12 @@ start (SondeWorkerSession *self)
   self->inferiors = sonde_inferiors_new (
       &(SondeInferiorsParts){ setup, self->recorder, self->tracker, self->sampler, &self->tally },
       send_controls, self);
+  if (setup->asked.recorder_bytes != 0)
+    self->flight_recorder = sonde_flight_recorder_new (
+        &(SondeFlightRecorderParts){ &self->setup.asked, self->recorder, self->sampler,
+                                     self->inferiors, self->jit_names,
+                                     g_steal_pointer (&self->addresses) },
+        send_snapped, self);
   if (setup->asked.scope == SONDE_SCOPE_LAUNCH && setup->asked.memory != SONDE_MEMORY_OFF)
     self->unheard = sonde_unheard_new (self->recorder, &self->tally);
   if (setup->asked.memory == SONDE_MEMORY_SAMPLED)
@@ -708,6 +729,23 @@ static void
 handle_program (SondeWorkerSession *self, const Packet *packet)
 {
   sonde_inferiors_add_program (self->inferiors, sonde_steal_fd (&packet->fds[0]));
+}
+
+/* Every one is answered. */
+static void
+handle_snapshot (SondeWorkerSession *self, const Packet *packet)
+{
+  const SondeMessageSnapshot *snapshot = packet->message;
+
+  if (self->flight_recorder == NULL || (self->state & (RUNNING | PAUSED)) == 0)
+    {
+      send_snapped (snapshot->request_id, ESHUTDOWN, self);
+      return;
+    }
+  sonde_flight_recorder_ask (self->flight_recorder, snapshot->request_id,
+                             sonde_steal_fd (&packet->fds[0]), snapshot->max_bytes,
+                             sonde_stream_now_ns ());
+  drain_soon (self);
 }
 
 static void
@@ -787,6 +825,7 @@ static const struct
   [SONDE_MESSAGE_NOTE] = { handle_note, WHILE_ON | DRAINING, FINISHING },
   [SONDE_MESSAGE_CONTROL] = { handle_control, RUNNING | PAUSED, DRAINING | FINISHING },
   [SONDE_MESSAGE_PROGRAM] = { handle_program, RUNNING | PAUSED, DRAINING | FINISHING },
+  [SONDE_MESSAGE_SNAPSHOT] = { handle_snapshot, WHILE_ON | DRAINING | FINISHING, 0 },
   [SONDE_MESSAGE_COUNTERS] = { handle_counters, SET_UP | WHILE_ON, DRAINING | FINISHING },
   [SONDE_MESSAGE_LEAVE] = { handle_leave, DONE, 0 },
 };
@@ -869,6 +908,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_symbolizer_free (self->symbolizer);
   sonde_heap_probes_free (self->heap_probes);
   sonde_unheard_free (self->unheard);
+  sonde_flight_recorder_free (self->flight_recorder);
   sonde_inferiors_free (self->inferiors);
   sonde_sampler_free (self->sampler);
   sonde_kallsyms_free (self->kallsyms);

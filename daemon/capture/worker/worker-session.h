@@ -16,6 +16,7 @@
 #include "daemon/capture/program/heap-probes.h"
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
+#include "daemon/capture/worker/flight-recorder.h"
 
 /**
  * SECTION: worker-session
@@ -82,7 +83,7 @@ typedef struct
   SondeJitNames *jit_names;
   SondeTracker *tracker;
   SondeKallsyms *kallsyms;          /* until the start; NULL: not asked for, or not to be had */
-  SondeSampledAddresses *addresses; /* NULL: they are not to be named */
+  SondeSampledAddresses *addresses; /* NULL: they are not to be named, or the recorder has them */
   SondeInterpreters *interpreters;  /* NULL: not asked for */
   SondeCounters *counters;
 
@@ -91,9 +92,10 @@ typedef struct
   SondeSampler *sampler;
   SondeInferiors *inferiors;
   SondeHeapProbes *heap_probes; /* NULL: the session is not a sampled one */
-  SondeUnheard *unheard;        /* NULL: nothing of the command is to tell of its heap */
-  SondeClocks clocks;           /* as they were compared last */
-  int clock_fd;                 /* tells that the wall clock was set; -1: cannot be had */
+  SondeFlightRecorder *flight_recorder; /* NULL: not asked for */
+  SondeUnheard *unheard;                /* NULL: nothing of the command is to tell of its heap */
+  SondeClocks clocks;                   /* as they were compared last */
+  int clock_fd;                         /* tells that the wall clock was set; -1: cannot be had */
   guint clock_source;
   SondeSymbolizer *symbolizer; /* while addresses are being named */
 

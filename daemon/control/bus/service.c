@@ -263,6 +263,32 @@ open_capture (SondeCall *call)
 }
 
 static void
+on_snapped (int fd, const GError *error, gpointer user_data)
+{
+  if (error != NULL)
+    sonde_call_fail (user_data, error);
+  else
+    sonde_call_return_fd (user_data, g_variant_new ("(h)", 0), fd);
+}
+
+static void
+take_snapshot (SondeCall *call)
+{
+  g_autoptr (GVariant) dict = sonde_call_argument (call, 0);
+  SondeSnapshots *snapshots = sonde_session_manager_snapshots (call->bus->manager);
+  SondeSnapshot *place = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (sonde_options_check_none (dict, &error)
+      && sonde_session_check_snapshot (call->session, &error))
+    place = sonde_snapshots_begin (snapshots, call->caller->uid, &error);
+  if (place == NULL)
+    sonde_call_fail (call, error);
+  else
+    sonde_session_snapshot (call->session, place, on_snapped, call);
+}
+
+static void
 open_control (SondeCall *call)
 {
   g_autoptr (GError) error = NULL;
@@ -332,6 +358,7 @@ get_features (SondeCall *call)
   g_variant_builder_add (&builder, "s", "counters");
   g_variant_builder_add (&builder, "s", "open-capture");
   g_variant_builder_add (&builder, "s", "pause");
+  g_variant_builder_add (&builder, "s", "recorder");
   /* As sd_booted() decides; in the root of our unit that folder is not, but systemd tells whom it
    * has started. Source: systemd.exec(5), SYSTEMD_EXEC_PID */
   if (g_file_test ("/run/systemd/system", G_FILE_TEST_IS_DIR)
@@ -372,6 +399,11 @@ static const struct
   { "events", SONDE_LIMIT_EVENTS, FALSE },
   { "sinks", SONDE_LIMIT_SINKS, FALSE },
   { "subscribers", SONDE_LIMIT_SUBSCRIBERS, FALSE },
+  { "snapshots", SONDE_LIMIT_SNAPSHOTS, FALSE },
+  { "snapshots-at-once", SONDE_LIMIT_SNAPSHOTS_AT_ONCE, FALSE },
+  { "snapshot-bytes", SONDE_LIMIT_SNAPSHOT_BYTES, TRUE },
+  { "snapshot-calls", SONDE_LIMIT_SNAPSHOT_BURST, FALSE },
+  { "snapshot-interval", SONDE_LIMIT_SNAPSHOT_INTERVAL_US, TRUE },
   { "sink-pids", SONDE_MESSAGE_SINK_MAX_PIDS, FALSE },
   { "controls", SONDE_LIMIT_CONTROLS, FALSE },
   { "rings", SONDE_LIMIT_RINGS, FALSE },
@@ -474,6 +506,7 @@ static const SondeMember members[] = {
   { SONDE_SESSION_INTERFACE, "Pause", SONDE_GATE_MANAGE, .handler = pause_session },
   { SONDE_SESSION_INTERFACE, "Resume", SONDE_GATE_MANAGE, .handler = resume_session },
   { SONDE_SESSION_INTERFACE, "OpenCapture", SONDE_GATE_USE, .handler = open_capture },
+  { SONDE_SESSION_INTERFACE, "Snapshot", SONDE_GATE_USE, .handler = take_snapshot },
   { SONDE_SESSION_INTERFACE, "OpenControl", SONDE_GATE_USE, .handler = open_control },
   { SONDE_SESSION_INTERFACE, "AddProcess", SONDE_GATE_USE, .handler = add_process },
 

@@ -739,6 +739,10 @@ static const SondeOptionRow rows[] = {
   { "trace-memory", "t", AT (asked.trace_memory_bytes), .normal = SONDE_LIMIT_TRACE_MEMORY_BYTES,
     .min = SONDE_LIMIT_TRACE_MEMORY_MIN, .max = SONDE_LIMIT_TRACE_MEMORY_BYTES },
   { "trace-budget", "d", .parse = parse_budget, .show = show_budget },
+  { "recorder", "t", AT (asked.recorder_us), .min = SONDE_LIMIT_RECORDER_US_MIN,
+    .max = SONDE_LIMIT_RECORDER_US, .flags = LIMITED },
+  { "recorder-bytes", "t", AT (asked.recorder_bytes), .min = SONDE_LIMIT_RECORDER_BYTES_MIN,
+    .max = SONDE_LIMIT_RECORDER_BYTES_MAX, .flags = LIMITED },
   { "collectors", "b", AT (collectors), .normal = FALSE },
   { "counters", "as", AT (asked.counters), .words = counters_names, .flags = FOR_POLKIT },
   { "format", "s", AT (format), .words = format_names },
@@ -791,6 +795,12 @@ finish (SondeOptions *self, GUnixFDList *fds, GError **error)
       && (sonde_scope_is_group (self->asked.scope) || self->asked.scope == SONDE_SCOPE_SYSTEM))
     return sonde_option_refuse (error, "counters",
                                 "\"process\" needs the option targets, launch or pids");
+  if (self->asked.recorder_us != 0 && self->asked.recorder_bytes == 0)
+    self->asked.recorder_bytes = SONDE_LIMIT_RECORDER_BYTES;
+  /* Counts of calls are of the whole session. */
+  if (self->asked.recorder_bytes != 0 && self->asked.trace != SONDE_TRIE_OFF)
+    return sonde_option_refuse (error, self->asked.recorder_us != 0 ? "recorder" : "recorder-bytes",
+                                "excludes option trace");
   /* Addresses are worth little without their names. */
   self->asked.kernel = self->asked.kernel || self->asked.raw;
   if (self->asked.scope != SONDE_SCOPE_TARGETS && fds != NULL
@@ -1007,6 +1017,12 @@ static const SondeOptionRow stream_rows[] = {
     .normal = SONDE_LIMIT_SINK_BUFFER, .min = SONDE_LIMIT_SINK_BUFFER_MIN,
     .max = SONDE_LIMIT_SINK_BUFFER_MAX },
 };
+
+gboolean
+sonde_options_check_none (GVariant *dict, GError **error)
+{
+  return parse_options (NULL, 0, dict, NULL, NULL, error);
+}
 
 void
 sonde_stream_options_init (SondeStreamOptions *self)

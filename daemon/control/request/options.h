@@ -124,6 +124,9 @@ SondeAction sonde_action_to_start (const SondeOptions *options, gint64 paranoid)
 /* What somebody else's session needs: the processes in it are those of another uid. */
 SondeAction sonde_action_to_use (const SondeOptions *options);
 
+/* Of a call that has none. Errors: SONDE_ERROR_INVALID_OPTION, naming the key */
+gboolean sonde_options_check_none (GVariant *dict, GError **error);
+
 /* What one reader wants of a session's stream, the options of OpenCapture. Keys, units and ranges:
  * dbus/org.sonde.Profiler1.xml. */
 typedef struct

@@ -472,7 +472,8 @@ on_opened (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GEr
     }
   else
     {
-      reader = sonde_session_output_open_stream (self, self->facts->owner, &stream, error);
+      reader = sonde_session_output_open_stream (self, self->facts->owner, &stream,
+                                                 self->options->asked.recorder_bytes != 0, error);
       if (reader < 0)
         return FALSE;
     }

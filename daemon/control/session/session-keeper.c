@@ -356,6 +356,8 @@ sonde_session_adopt (SondeLeftSession *left,
       return self;
     }
   self->launcher = sonde_peer_launcher_ref (launcher);
+  /* The worker may still answer what the sonded before asked, by lower numbers. */
+  self->n_snapshots = (guint64) g_get_monotonic_time ();
   self->worker = sonde_peer_adopt (launcher, SONDE_PEER_CAPTURE,
                                    sonde_steal_fd (&left->peer_fds[SONDE_PEER_CAPTURE]),
                                    record->worker_pid, &sonde_session_worker_handler, self);

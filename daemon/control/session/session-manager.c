@@ -146,6 +146,7 @@ struct SondeSessionManager
   GHashTable *starting; /* SondeSession → Start */
   SondeUidRate *starts;
   SondeUidRate *additions;
+  SondeSnapshots *snapshots;
   SondeRendezvous *rendezvous; /* NULL: programs have what they inherit alone */
   SondeBeaconPage *beacon;     /* NULL: those that run already are not called */
   char *private_beacon;        /* path of one that is opened when it is needed; or NULL */
@@ -197,6 +198,7 @@ sonde_session_manager_new (SondePeerLauncher *launcher,
   self->starting = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   self->starts = sonde_uid_rate_new (SONDE_LIMIT_START_BURST, SONDE_LIMIT_START_INTERVAL_US);
   self->additions = sonde_uid_rate_new (SONDE_LIMIT_ADD_BURST, SONDE_LIMIT_ADD_INTERVAL_US);
+  self->snapshots = sonde_snapshots_new ();
   self->kept = sonde_kept_list_new (remove_kept);
   self->dead = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_session_free);
   return self;
@@ -224,6 +226,7 @@ sonde_session_manager_free (SondeSessionManager *self)
   g_clear_pointer (&self->dead, g_ptr_array_unref);
   g_clear_handle_id (&self->kept_timer, g_source_remove);
   g_clear_pointer (&self->kept, sonde_kept_list_free);
+  g_clear_pointer (&self->snapshots, sonde_snapshots_free);
   g_clear_pointer (&self->store, sonde_capture_store_free);
   g_clear_handle_id (&self->tidy_timer, g_source_remove);
   sonde_peer_leavers_free (self->leavers);
@@ -731,8 +734,34 @@ check_brokers (SondeSessionManager *self, uid_t uid, GError **error)
   return FALSE;
 }
 
+/* Root has no budget. */
 static gboolean
-check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError **error)
+check_recorders (SondeSessionManager *self, uid_t uid, guint64 wanted_bytes, GError **error)
+{
+  guint64 max_bytes = self->settings->uid_memory_bytes * SONDE_LIMIT_RECORDER_BUDGET_PERCENT / 100;
+  guint64 sum_bytes = wanted_bytes;
+  GHashTableIter iter;
+  gpointer session;
+
+  g_hash_table_iter_init (&iter, self->sessions);
+  while (g_hash_table_iter_next (&iter, NULL, &session))
+    if (sonde_session_facts (session)->owner_uid == uid)
+      sum_bytes += sonde_session_options (session)->asked.recorder_bytes;
+  if (uid == 0 || wanted_bytes == 0 || sum_bytes <= max_bytes)
+    return TRUE;
+  g_set_error (error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+               "Limit uid-memory-bytes: recorders have at most %d %% of it, and those of uid %u "
+               "would have %" G_GUINT64_FORMAT " bytes",
+               SONDE_LIMIT_RECORDER_BUDGET_PERCENT, (guint) uid, sum_bytes);
+  return FALSE;
+}
+
+static gboolean
+check_start (SondeSessionManager *self,
+             uid_t uid,
+             const SondeOptions *options,
+             gboolean is_lasting,
+             GError **error)
 {
   if (self->is_shutting_down)
     {
@@ -747,6 +776,7 @@ check_start (SondeSessionManager *self, uid_t uid, gboolean is_lasting, GError *
       return FALSE;
     }
   return check_sessions (self, uid, error) && check_brokers (self, uid, error)
+         && check_recorders (self, uid, options->asked.recorder_bytes, error)
          && sonde_quota_check_fds (uid, SONDE_LIMIT_SESSION_FDS, error)
          && sonde_quota_check_flight (error);
 }
@@ -764,7 +794,7 @@ sonde_session_manager_start (SondeSessionManager *self,
   uid_t owner_uid = owner->uid;
   g_autoptr (GError) error = NULL;
 
-  if (!check_start (self, owner_uid, is_lasting, &error))
+  if (!check_start (self, owner_uid, options, is_lasting, &error))
     {
       sonde_options_free (options);
       started (0, -1, error, user_data);
@@ -802,6 +832,12 @@ sonde_session_manager_check_addition (SondeSessionManager *self, uid_t uid, GErr
     }
   sonde_uid_rate_count (self->additions, uid, now_us);
   return TRUE;
+}
+
+SondeSnapshots *
+sonde_session_manager_snapshots (SondeSessionManager *self)
+{
+  return self->snapshots;
 }
 
 SondeCaptureStore *

@@ -84,6 +84,8 @@ void sonde_session_manager_start (SondeSessionManager *self,
 gboolean
 sonde_session_manager_check_addition (SondeSessionManager *self, uid_t uid, GError **error);
 
+SondeSnapshots *sonde_session_manager_snapshots (SondeSessionManager *self);
+
 /* NULL if there is none. */
 SondeSession *sonde_session_manager_lookup (SondeSessionManager *self, guint64 id);
 /* Whether @id is, or was, a session of @uid: of the newest SONDE_LIMIT_REMEMBERED. */

@@ -55,6 +55,8 @@ struct SondeSession
   GError *no_file;             /* why it cannot be made; NULL: not known yet, or it can */
   int file_fd;                 /* until the worker has it; -1 */
   GPtrArray *last_readers;     /* char *: who read at its end, and is told of it; NULL: not yet */
+  GQueue snapshots;            /* calls of Snapshot that the worker has not answered */
+  guint64 n_snapshots;         /* that it was asked for */
   GArray *stops;               /* SondeSessionStop: unanswered Stop calls */
   guint32 n_controls;          /* control sockets that the worker was given */
   guint32 n_closed_controls;   /* of them, those that it has told are closed */
@@ -144,11 +146,15 @@ void sonde_session_end (SondeSession *self);
  * Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
 gboolean sonde_session_output_open_file (SondeSession *self, GError **error);
 /* @reader: unique bus name of who gets it; "" on a private connection
+ * @is_last: it gets what the recorder has when the session ends, no more
  * Returns: the reader's end, or -1. Errors: SONDE_ERROR_LIMIT_EXCEEDED, FAILED */
 int sonde_session_output_open_stream (SondeSession *self,
                                       const char *reader,
                                       const SondeStreamOptions *options,
+                                      gboolean is_last,
                                       GError **error);
+/* No snapshot comes any more. */
+void sonde_session_output_give_up (SondeSession *self);
 /* Who reads is not asked any more: those who do now are told of the end. */
 void sonde_session_output_seal (SondeSession *self);
 /* Nothing is written to the file any more. */

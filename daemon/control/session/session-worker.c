@@ -52,7 +52,8 @@ sonde_session_output_open_file (SondeSession *self, GError **error)
   SondeMessageSink message = { .kind = SONDE_SINK_FILE,
                                .buffer_size_bytes = SONDE_LIMIT_SINK_BUFFER_MAX,
                                .frames = SONDE_SINK_FRAMES_ALL,
-                               .max_bytes = self->facts->capture_max_bytes };
+                               .max_bytes = self->facts->capture_max_bytes,
+                               .is_last = self->options->asked.recorder_bytes != 0 };
 
   return send_sink (self, &message, sonde_steal_fd (&self->file_fd), NULL, error);
 }
@@ -61,12 +62,14 @@ int
 sonde_session_output_open_stream (SondeSession *self,
                                   const char *reader,
                                   const SondeStreamOptions *options,
+                                  gboolean is_last,
                                   GError **error)
 {
   SondeMessageSink message = { .kind = SONDE_SINK_STREAM,
                                .buffer_size_bytes = options->buffer_size_bytes,
                                .frames = options->frames,
-                               .n_pids = options->n_pids };
+                               .n_pids = options->n_pids,
+                               .is_last = is_last };
   sonde_autofd int fd = -1;
   int fds[2];
 
@@ -136,6 +139,126 @@ sonde_session_output_close (SondeSession *self)
 {
   if (self->facts->capture_file != NULL)
     sonde_capture_store_complete (self->store, self->facts->owner_uid, self->facts->capture_file);
+}
+
+/* --- snapshots --- */
+
+/* A call of Snapshot that the worker has not answered. */
+typedef struct
+{
+  guint64 request_id;
+  SondeSnapshot *place;        /* NULL: it was told that there is no answer */
+  SondeSessionSnapped snapped; /* NULL: the same */
+  gpointer user_data;
+  guint timer;
+} SnapshotCall;
+
+/* @why: why there is none */
+static void
+refuse_snapshot (SnapshotCall *call, const GError *why)
+{
+  SondeSessionSnapped snapped = g_steal_pointer (&call->snapped);
+
+  g_clear_pointer (&call->place, sonde_snapshot_drop);
+  if (snapped != NULL)
+    snapped (-1, why, call->user_data);
+}
+
+static void
+snapshot_call_free (gpointer data)
+{
+  SnapshotCall *call = data;
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
+                                                  "The session ended before it was written");
+
+  g_clear_handle_id (&call->timer, g_source_remove);
+  refuse_snapshot (call, error);
+  g_free (call);
+}
+
+void
+sonde_session_output_give_up (SondeSession *self)
+{
+  g_queue_clear_full (&self->snapshots, snapshot_call_free);
+}
+
+static gboolean
+on_snapshot_overdue (gpointer user_data)
+{
+  SnapshotCall *call = user_data;
+  g_autoptr (GError) error = g_error_new_literal (SONDE_ERROR, SONDE_ERROR_FAILED,
+                                                  "The worker did not write the snapshot in time");
+
+  call->timer = 0;
+  refuse_snapshot (call, error);
+  return G_SOURCE_REMOVE;
+}
+
+gboolean
+sonde_session_check_snapshot (const SondeSession *self, GError **error)
+{
+  if (!sonde_session_is_in (self, SONDE_STATES_LIVE))
+    return sonde_session_refuse_state (self, error);
+  if (self->options->asked.recorder_bytes != 0)
+    return TRUE;
+  g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
+                       "The session has no recorder: it was started without that option");
+  return FALSE;
+}
+
+void
+sonde_session_snapshot (SondeSession *self,
+                        SondeSnapshot *place,
+                        SondeSessionSnapped snapped,
+                        gpointer user_data)
+{
+  SondeMessageSnapshot message = { .header.type = SONDE_MESSAGE_SNAPSHOT,
+                                   .request_id = ++self->n_snapshots,
+                                   .max_bytes = SONDE_LIMIT_SNAPSHOT_BYTES };
+  g_autoptr (GError) error = NULL;
+  int fd = -1;
+  SnapshotCall *call;
+
+  if (sonde_session_check_snapshot (self, &error))
+    fd = sonde_snapshot_dup_fd (place, &error);
+  if (fd < 0 || !sonde_peer_send (self->worker, &message, sizeof message, &fd, 1, &error))
+    {
+      sonde_snapshot_drop (place);
+      snapped (-1, error, user_data);
+      return;
+    }
+  call = g_new0 (SnapshotCall, 1);
+  call->request_id = message.request_id;
+  call->place = place;
+  call->snapped = snapped;
+  call->user_data = user_data;
+  call->timer = g_timeout_add (SONDE_LIMIT_SNAPSHOT_MS, on_snapshot_overdue, call);
+  g_queue_push_tail (&self->snapshots, call);
+}
+
+static void
+finish_snapshot (SnapshotCall *call, int status)
+{
+  g_autoptr (GError) error = NULL;
+  int fd = -1;
+
+  if (call->snapped == NULL)
+    return;
+  if (status == 0)
+    fd = sonde_snapshot_seal (g_steal_pointer (&call->place), &error);
+  else if (status == EFBIG)
+    g_set_error (&error, SONDE_ERROR, SONDE_ERROR_LIMIT_EXCEEDED,
+                 "Limit snapshot-bytes: this one has more than %d MiB",
+                 SONDE_LIMIT_SNAPSHOT_BYTES >> 20);
+  else if (status == ESHUTDOWN)
+    g_set_error_literal (&error, SONDE_ERROR, SONDE_ERROR_INVALID_STATE,
+                         "The session ended before it was written");
+  else
+    sonde_error_set_errno (&error, status, "The worker cannot write the snapshot");
+  if (fd >= 0)
+    g_steal_pointer (&call->snapped) (fd, NULL, call->user_data);
+  else
+    refuse_snapshot (call, error);
 }
 
 /* --- what it says --- */
@@ -288,6 +411,29 @@ on_controls (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, G
   return TRUE;
 }
 
+static gboolean
+on_snapped (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
+{
+  const SondeMessageSnapped *message = data;
+
+  for (GList *at = self->snapshots.head; at != NULL; at = at->next)
+    {
+      SnapshotCall *call = at->data;
+
+      if (call->request_id != message->request_id)
+        continue;
+      g_queue_delete_link (&self->snapshots, at);
+      finish_snapshot (call, message->status);
+      snapshot_call_free (call);
+      return TRUE;
+    }
+  /* The sonded before us may have asked; who called it has no answer. */
+  if (!self->is_adopted)
+    g_set_error_literal (error, SONDE_ERROR, SONDE_ERROR_FAILED,
+                         "The worker answered what it was not asked");
+  return self->is_adopted;
+}
+
 /* Written down before the worker may go: nobody else can tell then how it ended. */
 static gboolean
 on_finished (SondeSession *self, gconstpointer data, int *fds, unsigned n_fds, GError **error)
@@ -323,6 +469,7 @@ static const SondeSessionWord words[] = {
   { SONDE_MESSAGE_SINK_CLOSED, SONDE_STATES_HEARD, on_sink_closed },
   { SONDE_MESSAGE_SINKS, SONDE_STATES_HEARD, on_sinks },
   { SONDE_MESSAGE_CONTROLS, SONDE_STATES_HEARD, on_controls },
+  { SONDE_MESSAGE_SNAPPED, SONDE_STATES_HEARD, on_snapped },
   { SONDE_MESSAGE_DRAINED, SONDE_STATES_DRAINING, on_drained },
   { SONDE_MESSAGE_FINISHED, SONDE_STATES_DRAINING, on_finished },
   { SONDE_MESSAGE_FAILED, ~0u, on_failed },

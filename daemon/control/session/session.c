@@ -150,6 +150,7 @@ sonde_session_end (SondeSession *self)
   g_clear_handle_id (&self->deadline, g_source_remove);
   g_clear_handle_id (&self->end, g_source_remove);
   sonde_session_dismiss_broker (self);
+  sonde_session_output_give_up (self);
   sonde_session_output_close (self);
   if (self->worker != NULL)
     sonde_audit ("session-ended", self->facts->id, self->facts->owner_uid, self->facts->reason);
@@ -196,6 +197,7 @@ sonde_session_fail (SondeSession *self, const GError *error)
   if (was_starting)
     self->handler->started (self, -1, error, self->user_data);
   sonde_session_answer_stops (self, error);
+  sonde_session_output_give_up (self);
 }
 
 void
@@ -304,7 +306,7 @@ sonde_session_open_stream (SondeSession *self,
       sonde_session_refuse_state (self, error);
       return -1;
     }
-  fd = sonde_session_output_open_stream (self, reader, options, error);
+  fd = sonde_session_output_open_stream (self, reader, options, FALSE, error);
   if (fd >= 0)
     sonde_session_save (self);
   return fd;
@@ -448,6 +450,7 @@ sonde_session_free (SondeSession *self)
   g_free (self->group);
   g_clear_pointer (&self->launcher, sonde_peer_launcher_unref);
   g_clear_pointer (&self->creating, sonde_store_request_cancel);
+  sonde_session_output_give_up (self);
   sonde_session_output_close (self);
   sonde_closer_clear (&self->file_fd);
   if (self->facts->capture_file != NULL)

@@ -9,6 +9,7 @@
 #include "daemon/control/session/rendezvous.h"
 #include "daemon/control/system/caller.h"
 #include "daemon/control/session/capture-store.h"
+#include "daemon/control/session/snapshots.h"
 #include "daemon/control/system/fd-store.h"
 #include "daemon/control/request/options.h"
 #include "daemon/control/peer/peer.h"
@@ -126,6 +127,16 @@ int sonde_session_open_stream (SondeSession *self,
                                const char *reader,
                                const SondeStreamOptions *options,
                                GError **error);
+/* Once, also from inside of the call. @fd: (transfer full): sealed, for reading; -1 with @error */
+typedef void (*SondeSessionSnapped) (int fd, const GError *error, gpointer user_data);
+/* Has what the recorder has at this moment written. @place: (transfer full)
+ * Errors: SONDE_ERROR_INVALID_STATE, LIMIT_EXCEEDED, FAILED */
+void sonde_session_snapshot (SondeSession *self,
+                             SondeSnapshot *place,
+                             SondeSessionSnapped snapped,
+                             gpointer user_data);
+/* FALSE: it has no recorder, or does not run */
+gboolean sonde_session_check_snapshot (const SondeSession *self, GError **error);
 /* Answers with the capture file of a session that is over, read-only.
  * Errors, without an answer: SONDE_ERROR_INVALID_STATE */
 gboolean sonde_session_open_file (const SondeSession *self,
