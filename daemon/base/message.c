@@ -38,6 +38,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_CONTROL] = { "control", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_LINK] = { "link", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_PROGRAM] = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
+  [SONDE_MESSAGE_THREADS] = { "threads", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageThreads), sizeof (SondeMessageThread), 0, 0 },
   [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
   [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
   [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
@@ -51,6 +52,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_CONTROLS] = { "controls", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageControls), 0, 0, 0 },
   [SONDE_MESSAGE_COUNTERS_REQUEST] = { "counters-request", ASKED, sizeof (SondeMessageCountersRequest), 0, 0, 0 },
   [SONDE_MESSAGE_INTERPRETER] = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
+  [SONDE_MESSAGE_THREADS_REQUEST] = { "threads-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageThreadsRequest), sizeof (int32_t), 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
   [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
@@ -115,6 +117,7 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
       const SondeMessageEvent *event = &events->events[i];
 
       if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND
+          && event->kind != SONDE_EVENT_SWITCHES
           && (event->kind != SONDE_EVENT_WALKS || events->header.type != SONDE_MESSAGE_EVENTS))
         return "unknown kind of event";
       if (event->cpu < 0 || event->tid < -1
@@ -262,6 +265,37 @@ check_interpreter (const SondeMessageInterpreter *message)
 }
 
 static const char *
+check_threads_request (const SondeMessageThreadsRequest *request)
+{
+  if (request->pid <= 0)
+    return "impossible request";
+  if (request->n_threads > SONDE_MESSAGE_MAX_ASKED_THREADS)
+    return "number of threads out of range";
+  if (request->header.size != sizeof *request + request->n_threads * sizeof request->tids[0])
+    return "size does not fit the number of threads";
+  for (uint32_t i = 0; i < request->n_threads; i++)
+    if (request->tids[i] <= 0)
+      return "impossible thread";
+  return NULL;
+}
+
+static const char *
+check_threads (const SondeMessageThreads *message)
+{
+  if (message->pid <= 0 || message->status < 0)
+    return "impossible process";
+  if (message->n_threads > SONDE_MESSAGE_MAX_THREADS)
+    return "number of threads out of range";
+  if (message->header.size != sizeof *message + message->n_threads * sizeof message->threads[0])
+    return "size does not fit the number of threads";
+  for (uint32_t i = 0; i < message->n_threads; i++)
+    if (message->threads[i].tid <= 0 || message->threads[i].state > 0x7F
+        || message->threads[i].time_ns < 0)
+      return "impossible thread";
+  return NULL;
+}
+
+static const char *
 check_process_request (const SondeMessageProcessRequest *request)
 {
   if (request->request_id == 0 || request->pid <= 0 || request->padding != 0)
@@ -405,6 +439,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_counters_request (message);
     case SONDE_MESSAGE_INTERPRETER:
       return check_interpreter (message);
+    case SONDE_MESSAGE_THREADS_REQUEST:
+      return check_threads_request (message);
+    case SONDE_MESSAGE_THREADS:
+      return check_threads (message);
     case SONDE_MESSAGE_RINGS:
     case SONDE_MESSAGE_EVENTS:
       return check_events (message, n_fds);
@@ -567,6 +605,10 @@ sonde_statistic_name (SondeStatistic statistic)
     "interpreters-musl",
     "interpreters-unknown",
     "interpreters-beyond",
+    "switches",
+    "switches-lost",
+    "waits-unknown-us",
+    "threads-beyond",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

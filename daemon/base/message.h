@@ -38,8 +38,9 @@
  * front after START means the same as STOP. Worker → FAILED at any time. After its last word,
  * FINISHED or FAILED, a worker exits when the front has sent LEAVE or is gone.
  *
- * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER; broker
- * → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), NOTE.
+ * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER,
+ * THREADS_REQUEST; broker → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), NOTE,
+ * THREADS.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
  * SINKS, CONTROLS, STATISTICS, DRAINED if that was said, and its last word; and the broker to say
@@ -52,13 +53,15 @@
  *
  * Source: docs/protocol.md, "Between the three programs"
  */
-#define SONDE_MESSAGE_VERSION  5 /* 1: Sonde 0.1.0 */
+#define SONDE_MESSAGE_VERSION  6 /* 1: Sonde 0.1.0 */
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
-  16384 /* in all messages: two on each of 8,192 processors, as many as Linux knows */
-#define SONDE_MESSAGE_MAX_TARGETS 16   /* SONDE_LIMIT_TARGETS */
-#define SONDE_MESSAGE_GROUP_BYTES 4096 /* with the NUL */
+  24576 /* in all messages: three on each of 8,192 processors, as many as Linux knows */
+#define SONDE_MESSAGE_MAX_TARGETS       16   /* SONDE_LIMIT_TARGETS */
+#define SONDE_MESSAGE_GROUP_BYTES       4096 /* with the NUL */
+#define SONDE_MESSAGE_MAX_THREADS       200  /* told of in one message */
+#define SONDE_MESSAGE_MAX_ASKED_THREADS 64   /* asked for in one */
 
 typedef enum
 {
@@ -82,6 +85,7 @@ typedef enum
   SONDE_MESSAGE_CONTROL = 16,  /* header only, 1 fd: our end of a control socket for programs */
   SONDE_MESSAGE_LINK = 17,     /* header only, 1 fd: its end of the connection with the broker */
   SONDE_MESSAGE_PROGRAM = 18,  /* header only, 1 fd: the link of a program that came by itself */
+  SONDE_MESSAGE_THREADS = 19,  /* SondeMessageThreads, no fd: answer to THREADS_REQUEST */
   /* from the worker, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -96,6 +100,7 @@ typedef enum
   SONDE_MESSAGE_COUNTERS_REQUEST = 111, /* SondeMessageCountersRequest */
   SONDE_MESSAGE_CONTROLS = 112,         /* SondeMessageControls: one has closed; answer to REPORT */
   SONDE_MESSAGE_INTERPRETER = 113,      /* SondeMessageInterpreter */
+  SONDE_MESSAGE_THREADS_REQUEST = 114,  /* SondeMessageThreadsRequest */
   /* to the broker; also RINGS_MAPPED and REPORT */
   SONDE_MESSAGE_ASK = 201,   /* SondeMessageAsk, no fd: the first one */
   SONDE_MESSAGE_PROVE = 202, /* SondeMessageTargets, their fds; answered by PROVED */
@@ -189,6 +194,7 @@ typedef enum
   SONDE_EVENT_SAMPLES = 1,  /* samples, and their ring */
   SONDE_EVENT_SIDEBAND = 2, /* mmap2, comm, fork, exit, and their ring */
   SONDE_EVENT_WALKS = 3,    /* of interpreters, in the ring of samples (daemon/base/walk.h) */
+  SONDE_EVENT_SWITCHES = 4, /* when threads run and do not, and their ring */
 } SondeEventKind;
 
 enum
@@ -364,6 +370,37 @@ typedef struct
   SondeWalkPlace place;
 } SondeMessageInterpreter;
 
+/* How long the threads of a process ran, and waited for a processor. */
+typedef struct
+{
+  SondeMessageHeader header;
+  int32_t pid;
+  uint32_t n_threads; /* 0 ... SONDE_MESSAGE_MAX_ASKED_THREADS; 0: all, and their states */
+  int32_t tids[];
+} SondeMessageThreadsRequest;
+
+/* Of the kernel's account of a thread. Source: proc_pid_schedstat, Documentation/scheduler */
+typedef struct
+{
+  int32_t tid;
+  uint32_t state;    /* the letter of /proc/PID/task/TID/stat; 0: it was not asked for */
+  uint64_t on_ns;    /* that it ran */
+  uint64_t delay_ns; /* that it was runnable and did not run: waits that are over */
+  uint64_t slices;   /* how often it was put on a processor */
+  int64_t time_ns;   /* CLOCK_MONOTONIC, just before that was read */
+} SondeMessageThread;
+
+/* Those that there still are. What does not fit into one message comes in several. */
+typedef struct
+{
+  SondeMessageHeader header;
+  int32_t pid;
+  uint32_t n_threads; /* 0 ... SONDE_MESSAGE_MAX_THREADS */
+  uint32_t n_more;    /* messages that follow */
+  int32_t status;     /* 0, or an errno: ESRCH it is gone, else it cannot be looked at */
+  SondeMessageThread threads[];
+} SondeMessageThreads;
+
 /* What a session counts beside the ledger. Names in sonde_statistic_name(). */
 typedef enum
 {
@@ -416,6 +453,10 @@ typedef enum
   SONDE_STATISTIC_INTERPRETERS_MUSL,    /* their C library is not glibc */
   SONDE_STATISTIC_INTERPRETERS_UNKNOWN, /* another version or build */
   SONDE_STATISTIC_INTERPRETERS_BEYOND,  /* there are too many, or too many files of such */
+  SONDE_STATISTIC_SWITCHES,             /* of threads onto a processor and off it */
+  SONDE_STATISTIC_SWITCHES_LOST,        /* that the rings had no room for */
+  SONDE_STATISTIC_WAITS_UNKNOWN_US,     /* of threads, in which nobody knows what they did */
+  SONDE_STATISTIC_THREADS_BEYOND,       /* whose times are not told: there were too many */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -555,7 +596,7 @@ typedef struct
 } SondeMessageStuck;
 
 _Static_assert(sizeof (SondeMessageHeader) == 8, "message header");
-_Static_assert(sizeof (SondeAsked) == 2424, "what is asked is padded explicitly");
+_Static_assert(sizeof (SondeAsked) == 2432, "what is asked is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvent) == 24, "event entry");
 _Static_assert(sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)
@@ -566,6 +607,11 @@ _Static_assert(sizeof (SondeMessageCounters) == 16, "counters");
 _Static_assert(sizeof (SondeMessageSink) == 296, "sink");
 _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 _Static_assert(sizeof (SondeMessageInterpreter) == 224, "interpreter");
+_Static_assert(sizeof (SondeMessageThread) == 40, "thread");
+_Static_assert(sizeof (SondeMessageThreads)
+                       + SONDE_MESSAGE_MAX_THREADS * sizeof (SondeMessageThread)
+                   <= SONDE_MESSAGE_MAX_SIZE,
+               "a full THREADS message fits");
 
 /* Who says it to whom. */
 typedef enum

@@ -24,9 +24,12 @@ typedef struct
   /* Dummy events that own the rings and set how often their reader is woken. */
   struct perf_event_attr samples_ring;
   struct perf_event_attr sideband_ring;
+  struct perf_event_attr switches; /* when threads run and do not */
+  struct perf_event_attr switches_ring;
   struct perf_event_attr walks; /* by which a walk program writes into the ring of samples */
   struct perf_event_attr pulse; /* a clock that stands still once its CPU was off */
   gboolean has_samples;         /* FALSE for the event "none" */
+  gboolean has_switches;        /* waits are wanted */
   gboolean has_walks;           /* interpreters are walked at samples, if the kernel lets us */
   gboolean may_fall_back;       /* "auto": cycles, else cpu-clock */
   gboolean defers;              /* user parts of callchains come later, as Linux 6.19 can */

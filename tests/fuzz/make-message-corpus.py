@@ -16,7 +16,7 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
  FAILED) = range(101, 110)
 KERNEL_TIME, USER_STACK, CALLCHAIN, DEFERRED = (1 << i for i in range(4))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
-LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER = 14, 15, 16, 17, 18, 110, 111, 112, 113
+LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER, THREADS, THREADS_REQUEST = 14, 15, 16, 17, 18, 110, 111, 112, 113, 19, 114
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
 SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK, JOINED = range(211, 219)  # 301 and so on: packet.h
 TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
@@ -41,11 +41,11 @@ def file(data):
 
 
 def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, detail=0,
-          trace=0, trace_depth=4096, trace_bytes=2**26, slow_us=0, budget=0, interpreters=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+          trace=0, trace_depth=4096, trace_bytes=2**26, slow_us=0, budget=0, interpreters=0, waits=0, reserved=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
-    return struct.pack('<IIQIIiiiiiIIIQQQQIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
+    return struct.pack('<IIQIIiiiiiIIIQQQQIIIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
                        duration, interval, trace_bytes, slow_us, memory, wait_us, counters, detail, trace, trace_depth, budget,
-                       interpreters, filter, unit)
+                       interpreters, waits, reserved, filter, unit)
 
 
 def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, depth=64, sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', uid=1000,
@@ -116,6 +116,18 @@ def interpreter(pid=10, kind=1, padding=0, **changes):
     place = (1, 0x1000, 0x2000, 0x3000, kind, *(LAYOUT | changes).values()) if kind else (0,) * (5 + len(LAYOUT))
     return packet(INTERPRETER, struct.pack(f'<iIQQQQII4Q{1 + len(LAYOUT)}I', pid, padding,
                                            *((0, 0x400000, 0, 5, 8, 1) if kind else (0,) * 6), *place))
+
+
+def request_threads(pid=10, tids=(), n=None):
+    return packet(THREADS_REQUEST, struct.pack('<iI', pid, len(tids) if n is None else n) + struct.pack(f'<{len(tids)}i', *tids))
+
+
+def thread(tid=10, state=0, on=1000, delay=200, slices=3, time=5000):
+    return struct.pack('<iIQQQq', tid, state, on, delay, slices, time)
+
+
+def threads(pid=10, entries=(thread(),), n=None, more=0, status=0):
+    return packet(THREADS, struct.pack('<iIIi', pid, len(entries) if n is None else n, more, status) + b''.join(entries), flags=LINKED)
 
 
 def failed(error=5, padding=0, text=b'It broke'):
@@ -193,6 +205,8 @@ def good():
         'targets-ended': (FROM_BROKER, packet(TARGETS_ENDED)), 'stuck': (FROM_BROKER, stuck()), 'stuck-no-more': (FROM_BROKER, stuck(is_over=1)),
         'program': (TO_WORKER, packet(PROGRAM, n_fds=1)), 'join': (TO_BROKER, join()), 'joined': (FROM_BROKER, joined()),
         'not-joined': (FROM_BROKER, joined(1, 1)),
+        'threads-request': (REQUEST, request_threads(tids=(10, 11))), 'threads-request-all': (REQUEST, request_threads()),
+        'threads': (ANSWER, threads(entries=(thread(), thread(11, ord('S'))))), 'no-threads': (ANSWER, threads(entries=(), status=3)),
     }
 
 
@@ -202,7 +216,7 @@ def bad():
         'short': (TO_WORKER, raw(b'abcd')), 'empty': (TO_WORKER, raw(b'')), 'empty-with-fds': (FROM_WORKER, raw(b'', 3)),
         'long': (TO_WORKER, raw(struct.pack('<II', START, 8200) + bytes(8192))),
         'size-of-header': (TO_WORKER, raw(struct.pack('<II', START, 16))), 'type-0': (TO_WORKER, raw(struct.pack('<II', 0, 8))),
-        'type-19': (TO_WORKER, raw(struct.pack('<II', 19, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
+        'type-20': (TO_WORKER, raw(struct.pack('<II', 20, 8))), 'type-200': (TO_WORKER, raw(struct.pack('<II', 200, 8))),
         'direction': (FROM_WORKER, packet(START)), 'other-direction': (TO_WORKER, hello()),
         'size-of-type': (TO_WORKER, raw(struct.pack('<IIII', START, 16, 0, 0))),
         'size-of-events': (TO_WORKER, raw(struct.pack('<III', EVENTS, 12, 1), 1)),
@@ -241,6 +255,11 @@ def bad():
         'interpreter-field': (REQUEST, interpreter(code_name=4096)), 'interpreter-field-of-frame': (REQUEST, interpreter(frame_at=72)),
         'interpreter-boolean': (REQUEST, interpreter(is_at_index=2)), 'interpreter-entry': (REQUEST, interpreter(entry=3)),
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
+        'threads-request-pid': (REQUEST, request_threads(0)), 'threads-request-tid': (REQUEST, request_threads(tids=(10, 0))),
+        'threads-request-size': (REQUEST, request_threads(tids=(10,), n=2)), 'threads-request-many': (REQUEST, request_threads(tids=(7,) * 65)),
+        'threads-pid': (ANSWER, threads(0)), 'threads-status': (ANSWER, threads(status=-1)), 'threads-size': (ANSWER, threads(n=2)),
+        'threads-many': (ANSWER, threads(n=201)), 'threads-tid': (ANSWER, threads(entries=(thread(0),))), 'threads-state': (ANSWER, threads(entries=(thread(state=128),))),
+        'threads-time': (ANSWER, threads(entries=(thread(time=-1),))), 'ask-waits': (TO_BROKER, ask(waits=2)), 'ask-reserved': (TO_BROKER, ask(reserved=1)),
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
         'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=3)), 'ask-trace': (TO_BROKER, ask(trace=4)),
@@ -546,6 +565,13 @@ def brokers():
     tells = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (interpreter(), interpreter(CHILD_PID), interpreter(1), interpreter(99), interpreter(kind=0)))
     for name, walked in (('interpreters', 1), ('interpreters-no', 0)):
         seeds[name] = live(ask(interpreters=walked), own) + tells + wait(7) + packet(CLOSE) + tells
+    looks = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (
+        request_threads(), request_threads(tids=(10, 2**30)), request_threads(CHILD_PID), request_threads(1), request_threads(99)))
+    for name, scope in (('threads', 0), ('threads-of-launch', 1)):
+        seeds[name] = live(ask(scope=scope, waits=1), own) + looks + wait(7) + packet(CLOSE) + looks
+    seeds['threads-of-another'] = live(ask(uid=77, waits=1), own) + looks + wait(7)
+    seeds['threads-of-system'] = live(ask(scope=4, waits=1), targets(PROVE, ())) + looks + wait(7)
+    seeds['threads-not-wanted'] = live(ask(), own) + looks
     seeds['join-early'] = ask() + own + serve + joins
     seeds['join-late'] = live(ask(), own) + packet(CLOSE) + joins
     seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)

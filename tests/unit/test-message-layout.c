@@ -10,8 +10,8 @@
 
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
-#define VERSION 5
-#define DIGEST  "130cfbbe29c5e20d94dd3c26ea62c13f15e7c3d78af5f71ce4274566c0d177c6"
+#define VERSION 6
+#define DIGEST  "d1157054ebc889b3b19545470d5961188d164b69166c0384dfb17cbabc2447e7"
 
 typedef struct
 {
@@ -171,6 +171,32 @@ static const struct
         FIELD (SondeMessageFileRequest, offset),
         FIELD (SondeMessageFileRequest, inode),
     } },
+  { "SondeMessageThreadsRequest",
+    sizeof (SondeMessageThreadsRequest),
+    {
+        FIELD (SondeMessageThreadsRequest, header),
+        FIELD (SondeMessageThreadsRequest, pid),
+        FIELD (SondeMessageThreadsRequest, n_threads),
+    } },
+  { "SondeMessageThread",
+    sizeof (SondeMessageThread),
+    {
+        FIELD (SondeMessageThread, tid),
+        FIELD (SondeMessageThread, state),
+        FIELD (SondeMessageThread, on_ns),
+        FIELD (SondeMessageThread, delay_ns),
+        FIELD (SondeMessageThread, slices),
+        FIELD (SondeMessageThread, time_ns),
+    } },
+  { "SondeMessageThreads",
+    sizeof (SondeMessageThreads),
+    {
+        FIELD (SondeMessageThreads, header),
+        FIELD (SondeMessageThreads, pid),
+        FIELD (SondeMessageThreads, n_threads),
+        FIELD (SondeMessageThreads, n_more),
+        FIELD (SondeMessageThreads, status),
+    } },
   { "SondeMessageInterpreter",
     sizeof (SondeMessageInterpreter),
     {
@@ -296,6 +322,8 @@ static const struct
         FIELD (SondeAsked, trace_depth),
         FIELD (SondeAsked, trace_budget),
         FIELD (SondeAsked, interpreters),
+        FIELD (SondeAsked, waits),
+        FIELD (SondeAsked, padding),
         FIELD (SondeAsked, trace_filter),
         FIELD (SondeAsked, unit),
     } },

@@ -15,6 +15,7 @@
 #include "daemon/capture/process/unheard.h"
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
+#include "daemon/capture/waits/wait-book.h"
 
 /**
  * SECTION: worker-session
@@ -83,6 +84,7 @@ typedef struct
   SondeSampledAddresses *addresses; /* NULL: they are not to be named */
   SondeInterpreters *interpreters;  /* NULL: not asked for */
   SondeCounters *counters;
+  SondeWaitBook *waits; /* NULL: not asked for */
 
   /* from START on */
   SondeUnwinder *unwinder;
