@@ -180,6 +180,8 @@ static const struct
     "Have Java, as COMMAND, name the code that it makes", NULL, RECORD, AT (java), NULL, NULL },
   { "output", 'o', 0, G_OPTION_ARG_FILENAME, NULL, "Write to FILE, replacing it (a new one)",
     "FILE", RECORD, AT (output), NULL, NULL },
+  { "waits", 0, 0, G_OPTION_ARG_STRING, NULL, "Times of each thread that waits, too: times (off)",
+    "MODE", RECORD | START, AT (waits), "waits", "s" },
   { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
     "Record the heap, too: all or sampled (all)", "MODE", RECORD | START, AT (memory), "memory",
     "s" },
@@ -401,6 +403,15 @@ sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, char ***a
   if (*argc == 1)
     return sonde_record_options_check (self, "start");
   sonde_cli_complain ("start takes no COMMAND: sondectl record does");
+  return FALSE;
+}
+
+gboolean
+sonde_record_options_has_event (const SondeRecordOptions *self)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
+    if (g_strcmp0 (switches[i].key, "event") == 0)
+      return ((const SondeRecordValue *) member_of (self, i))->text != NULL;
   return FALSE;
 }
 

@@ -7,7 +7,7 @@
 
 #define SONDE_RECORD_MAX_PIDS     16 /* as the service takes them in one call */
 
-#define SONDE_RECORD_MAX_SWITCHES 40
+#define SONDE_RECORD_MAX_SWITCHES 44
 
 /* Of a switch; all 0: not given. */
 typedef union
@@ -40,6 +40,7 @@ typedef struct
   double seconds;
   gboolean no_symbols;
   gboolean java;            /* what is made at run time by Java in the command is named */
+  char *waits;              /* NULL: the service's default */
   char *memory;             /* "all", "sampled"; NULL: off */
   char *trace;              /* "count", "auto", "exact"; NULL: off */
   char *memory_detail;      /* of record; NULL: the service's default */
@@ -68,6 +69,9 @@ void sonde_record_options_take_command (SondeRecordOptions *self, int argc, char
 
 /* Complains. @command: of sondectl, for whom */
 gboolean sonde_record_options_check (const SondeRecordOptions *self, const char *command);
+
+/* Whether an event was named. */
+gboolean sonde_record_options_has_event (const SondeRecordOptions *self);
 
 void sonde_record_options_clear (SondeRecordOptions *self);
 
