@@ -483,7 +483,8 @@ knows_nothing_behind_a_loss (Fixture *self, gconstpointer data)
   self->now_ns = 6000;
   check (self, find (self, 12), 5000, 0, 200, 0, 0, 4800);
   g_assert_cmpuint (sonde_thread_clocks_n_lost (self->clocks), ==, 30);
-  g_assert_cmpuint (sonde_thread_clocks_unknown_ns (self->clocks), ==, 4300);
+  g_assert_cmpuint (sonde_thread_clocks_unknown_ns (self->clocks, 0), ==, 4300);
+  g_assert_cmpuint (sonde_thread_clocks_unknown_ns (self->clocks, 6000), ==, 4300 + 4800);
 }
 
 static void

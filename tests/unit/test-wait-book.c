@@ -276,6 +276,7 @@ is_paused (Fixture *self, gconstpointer data)
   waits = read_all (self, 5000);
   g_assert_cmpuint (find_row (waits, PID)->times[SONDE_TIME_UNKNOWN], ==, 3500);
   g_assert_cmpuint (find_row (waits, PID)->times[SONDE_TIME_RUNNABLE], ==, 500);
+  g_assert_cmpuint (self->base.tally.values[SONDE_STATISTIC_WAITS_UNKNOWN_US], ==, 3);
 }
 
 static void

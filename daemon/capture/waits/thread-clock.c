@@ -587,11 +587,19 @@ sonde_thread_clocks_n_beyond (const SondeThreadClocks *self)
   return g_hash_table_size (self->beyond);
 }
 
-/* What is open counts once it is over. */
 guint64
-sonde_thread_clocks_unknown_ns (const SondeThreadClocks *self)
+sonde_thread_clocks_unknown_ns (const SondeThreadClocks *self, gint64 until_ns)
 {
-  return self->unknown_ns;
+  guint64 ns = self->unknown_ns;
+
+  for (guint i = 0; i < self->live->len && until_ns != 0; i++)
+    {
+      const SondeThreadClock *clock = g_ptr_array_index (self->live, i);
+
+      if (clock->state == SONDE_THREAD_UNKNOWN)
+        ns += (guint64) MAX (until_ns - clock->since_ns, 0);
+    }
+  return ns;
 }
 
 guint64

@@ -35,7 +35,7 @@
  */
 typedef struct SondeThreadClocks SondeThreadClocks;
 
-#define SONDE_THREAD_CLOCKS_MAX 16384 /* threads: 300 bytes each; those that ended go first */
+#define SONDE_THREAD_CLOCKS_MAX 16384 /* threads: 350 bytes each; those that ended go first */
 
 typedef enum
 {
@@ -150,7 +150,7 @@ void sonde_thread_clocks_add_others (const SondeThreadClocks *self, guint64 time
 guint64 sonde_thread_clocks_n_beyond (const SondeThreadClocks *self);
 /* ns; 0: not known */
 guint64 sonde_thread_clocks_switch_ns (const SondeThreadClocks *self);
-/* Of all threads. */
-guint64 sonde_thread_clocks_unknown_ns (const SondeThreadClocks *self);
+/* Of all threads, and what is open up to @until_ns; 0: what is over */
+guint64 sonde_thread_clocks_unknown_ns (const SondeThreadClocks *self, gint64 until_ns);
 guint64 sonde_thread_clocks_n_switches (const SondeThreadClocks *self);
 guint64 sonde_thread_clocks_n_lost (const SondeThreadClocks *self);

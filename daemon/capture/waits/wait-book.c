@@ -7,7 +7,7 @@
 #include "protocol/number-column.h"
 
 #define LINGER_NS  G_GINT64_CONSTANT (1000000000) /* in which records of one that ended may come */
-#define MAX_DUE    4096                           /* looks that wait for their time */
+#define MAX_DUE    SONDE_THREAD_CLOCKS_MAX /* looks that wait for their time; others are missed */
 #define N_COUNTERS 3
 
 /* What happens at a time among the records. */
@@ -450,12 +450,14 @@ write_file (SondeWaitBook *self, gint64 until_ns)
 static void
 count (SondeWaitBook *self)
 {
+  const SondeThreadClocks *clocks = self->clocks;
   guint64 *values = self->tally->values;
 
-  values[SONDE_STATISTIC_SWITCHES] = sonde_thread_clocks_n_switches (self->clocks);
-  values[SONDE_STATISTIC_SWITCHES_LOST] = sonde_thread_clocks_n_lost (self->clocks);
-  values[SONDE_STATISTIC_WAITS_UNKNOWN_US] = sonde_thread_clocks_unknown_ns (self->clocks) / 1000;
-  values[SONDE_STATISTIC_THREADS_BEYOND] = sonde_thread_clocks_n_beyond (self->clocks);
+  values[SONDE_STATISTIC_SWITCHES] = sonde_thread_clocks_n_switches (clocks);
+  values[SONDE_STATISTIC_SWITCHES_LOST] = sonde_thread_clocks_n_lost (clocks);
+  values[SONDE_STATISTIC_WAITS_UNKNOWN_US]
+      = sonde_thread_clocks_unknown_ns (clocks, self->end_ns) / 1000;
+  values[SONDE_STATISTIC_THREADS_BEYOND] = sonde_thread_clocks_n_beyond (clocks);
 }
 
 void
