@@ -2,14 +2,17 @@
 /* Threads that run, wait for locks, sleep, answer each other and write to a disk; each prints what
  * the kernel accounts to it when it is done: "NAME TID ON-NS DELAY-NS SLICES". Then they stay
  * blocked until all are, and a second longer ("stay"), or end one by one ("leave"). "switch
- * SECONDS" only hands one byte to and fro; "exec" executes another program from a second thread
- * while the first one waits. */
+ * SECONDS" only hands one byte to and fro, "bounce N" so often, on one processor, and prints
+ * "SWITCHES CPU-NS"; "exec" executes another program from a second thread while the first one
+ * waits. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int there[2], back[2], never[2], done[2];
 static int stays;
 static double switch_s;
+static long n_bounces;
 
 static double
 read_clock (clockid_t id)
@@ -178,6 +182,38 @@ bounce (void *data)
 }
 
 static void *
+bounce_often (void *data)
+{
+  struct rusage usage;
+
+  for (long i = 0; i < n_bounces; i++)
+    {
+      pass (-1, there[1]);
+      pass (back[0], -1);
+    }
+  getrusage (RUSAGE_SELF, &usage);
+  printf ("%ld %.0f\n", usage.ru_nvcsw + usage.ru_nivcsw,
+          read_clock (CLOCK_PROCESS_CPUTIME_ID) * 1e9);
+  fflush (stdout);
+  exit (0);
+}
+
+static void
+stay_on_one_processor (void)
+{
+  cpu_set_t all, last;
+
+  CPU_ZERO (&last);
+  if (sched_getaffinity (0, sizeof all, &all) < 0)
+    exit (1);
+  for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && CPU_COUNT (&last) == 0; cpu--)
+    if (CPU_ISSET (cpu, &all))
+      CPU_SET (cpu, &last);
+  if (sched_setaffinity (0, sizeof last, &last) < 0)
+    exit (1);
+}
+
+static void *
 execute (void *data)
 {
   nap (50 * MS);
@@ -204,10 +240,15 @@ main (int argc, char **argv)
       pthread_create (&other, NULL, execute, NULL);
       pass (never[0], -1);
     }
-  if (strcmp (argv[1], "switch") == 0 && argc > 2)
+  if ((strcmp (argv[1], "switch") == 0 || strcmp (argv[1], "bounce") == 0) && argc > 2)
     {
+      int is_counted = strcmp (argv[1], "bounce") == 0;
+
       switch_s = atof (argv[2]);
-      pthread_create (&other, NULL, bounce, NULL);
+      n_bounces = atol (argv[2]);
+      if (is_counted)
+        stay_on_one_processor ();
+      pthread_create (&other, NULL, is_counted ? bounce_often : bounce, NULL);
       for (;;)
         pass (there[0], back[1]);
     }
