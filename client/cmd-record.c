@@ -45,6 +45,11 @@ static const struct
     "their environment, their rights or their C library keep it out" },
   { "probes-refused", "programs were not recorded whole: their allocators' probes are not followed",
     "sondectl dump says why" },
+  { "switches-lost",
+    "switches of threads found no room in the kernel's ring: report --waits tells "
+    "for how long what they did is unknown",
+    "raise the limit on locked memory (ulimit -l)" },
+  { "threads-beyond", "threads were too many, and their times are not told", NULL },
   { "stream-lost", "frames were dropped because the capture was not written fast enough",
     "write to a faster disk with -o" },
   { "file-lost", "frames found no room in the file", "make room, or write elsewhere with -o" },
@@ -91,6 +96,9 @@ static const struct
 };
 
 #define CUT_MIN_PERCENT  1.0
+#define FEW_MAX_PERCENT  10.0
+#define FEW_MIN_NS       G_GINT64_CONSTANT (1000000000)
+#define USUAL_HZ         1000 /* of the option frequency */
 #define WAIT_MIN_PERCENT 5
 
 static guint64
@@ -186,6 +194,28 @@ append_unhooked (GString *out, SondeClientSession *session)
                             processes);
 }
 
+/* Who sees few samples may think that little was recorded. Of samples by the clock of a processor
+ * alone is known how many there would be. */
+static void
+append_waited (GString *out, SondeClientSession *session, const SondeRecordOptions *options)
+{
+  gint64 elapsed_ns = sonde_client_session_get_elapsed_ns (session);
+  guint64 frequency_hz = options->frequency_hz > 0 ? (guint64) options->frequency_hz : USUAL_HZ;
+  double possible = (double) elapsed_ns / 1e9 * (double) frequency_hz;
+  double percent
+      = 100.0 * (double) sonde_client_session_get_statistic (session, "produced") / possible;
+  g_autofree char *share = g_strdup_printf ("%.1f%%", percent);
+
+  if (options->command == NULL || options->waits != NULL || options->period != 0
+      || sonde_record_options_has_event (options) || elapsed_ns < FEW_MIN_NS
+      || percent >= FEW_MAX_PERCENT || !sonde_client_session_has_statistics (session))
+    return;
+  g_string_append_printf (out,
+                          "Samples show the command in %s of that time: record --waits=times and "
+                          "report --waits tell what it did in the rest.\n",
+                          share);
+}
+
 /* Several lines: how much is in the file, what was lost and which setting helps, what to type next.
  * What is told of is what the file holds: sondectl dump --counts finds the same.
  * @is_whole: it came to its end; @file: (nullable): its path, if it can be read; @name: as messages
@@ -231,6 +261,7 @@ dup_end (SondeClientSession *session,
                                 advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
   append_wait (out, session);
+  append_waited (out, session, options);
   append_cuts (out, session);
   append_unseen (out, session, is_named);
   append_unhooked (out, session);
@@ -249,7 +280,10 @@ dup_end (SondeClientSession *session,
   quoted = g_shell_quote (file);
   g_string_append_printf (
       out, "Now: sondectl %s %s\n",
-      memory != NULL ? "heap" : (options->trace != NULL ? "calls" : "report"),
+      memory != NULL                             ? "heap"
+      : options->trace != NULL                   ? "calls"
+      : g_strcmp0 (options->waits, "times") == 0 ? "report --waits"
+                                                 : "report",
       g_str_equal (name, file) && !strpbrk (file, " '\"$`&;|<>()*?[#~") ? file : quoted);
   return g_string_free (out, FALSE);
 }

@@ -13,6 +13,7 @@
 #include "client/report/profile-view.h"
 #include "client/report/report.h"
 #include "client/report/report-text.h"
+#include "client/report/waits-report.h"
 #include "client/base/text.h"
 
 typedef struct
@@ -20,6 +21,7 @@ typedef struct
   SondeReportOptions report;
   gboolean bottom_up;
   gboolean flat;
+  gboolean waits;
   char *callers;
   char *by;
   SondeSymbolOptions symbols;
@@ -54,6 +56,8 @@ parse (int argc, char **argv, ReportOptions *options)
     { "callers", 0, 0, G_OPTION_ARG_STRING, &options->callers, "Only FUNCTION and its callers",
       "FUNCTION" },
     { "flat", 'f', 0, G_OPTION_ARG_NONE, &options->flat, "Functions by their own share", NULL },
+    { "waits", 0, 0, G_OPTION_ARG_NONE, &options->waits,
+      "How long threads ran, and how long they waited", NULL },
     { "by", 0, 0, G_OPTION_ARG_STRING, &options->by,
       "command (the default), unit, container, process, thread, none; module, function, line",
       "GROUP" },
@@ -98,6 +102,21 @@ parse (int argc, char **argv, ReportOptions *options)
     {
       sonde_cli_complain ("only one of --bottom-up, --flat, --callers and --by with module, "
                           "function or line at a time");
+      return NULL;
+    }
+  if (options->waits
+      && (options->bottom_up || options->flat || options->callers != NULL
+          || sonde_by_is_of_functions (options->report.by)))
+    {
+      sonde_cli_complain ("--waits shows threads, not functions: it goes with none of --bottom-up, "
+                          "--flat, --callers and --by with module, function or line");
+      return NULL;
+    }
+  if (options->waits
+      && (options->report.filter.from_s > 0 || isfinite (options->report.filter.to_s)))
+    {
+      sonde_cli_complain ("--waits has the whole life of a thread: it does not go with --from and "
+                          "--to");
       return NULL;
     }
   return path;
@@ -187,6 +206,45 @@ print_report (const SondeReport *report, const ReportOptions *options)
   return options->no_pager ? sonde_cli_print (out) : sonde_pager_print (out);
 }
 
+/* Exit status. */
+static int
+report_waits (SondeCaptureFile *file, const ReportOptions *options)
+{
+  g_autoptr (SondeWaitsReport) report = sonde_waits_report_new ();
+  g_autoptr (SondeProgress) progress = sonde_progress_new ();
+  g_autoptr (GString) out = g_string_new (NULL);
+  g_autoptr (GError) error = NULL;
+  const SondeFrame *frame;
+  const char *fault;
+
+  sonde_capture_file_show (file, progress);
+  while (sonde_capture_file_next (file, &frame, &error))
+    sonde_waits_report_add_frame (report, frame);
+  g_clear_pointer (&progress, sonde_progress_free);
+  if (error != NULL)
+    sonde_cli_complain ("%s; showing what came before", error->message);
+  fault = sonde_waits_reader_fault (report->reader);
+  if (fault != NULL)
+    sonde_cli_complain ("%s; showing what came before", fault);
+  else if (sonde_waits_reader_n_files (report->reader) == 0)
+    {
+      sonde_cli_complain ("the capture does not tell how long threads waited; sondectl record "
+                          "--waits=times does");
+      return 1;
+    }
+  sonde_waits_report_finish (report, options->report.by, &options->report.filter);
+  if (options->json)
+    sonde_waits_report_append_json (out, report);
+  else
+    {
+      sonde_waits_report_append (out, report);
+      fit_lines (out, &options->style);
+    }
+  if (options->json || options->no_pager ? !sonde_cli_print (out) : !sonde_pager_print (out))
+    return 1;
+  return error == NULL && fault == NULL ? 0 : 1;
+}
+
 int
 sonde_cmd_report (int argc, char **argv)
 {
@@ -206,6 +264,8 @@ sonde_cmd_report (int argc, char **argv)
   if (file == NULL)
     return sonde_cli_fail (error);
 
+  if (options.waits)
+    return report_waits (file, &options);
   if (options.debuginfod != NULL)
     g_setenv (DEBUGINFOD_URLS_ENV_VAR, options.debuginfod, TRUE);
   cache_folder = g_build_filename (g_get_user_cache_dir (), "sonde", "lines", NULL);

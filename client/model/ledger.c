@@ -8,6 +8,7 @@
 #include "client/model/frame-parts.h"
 #include "client/model/heap-log-reader.h"
 #include "client/model/heap-sums-reader.h"
+#include "client/model/waits-reader.h"
 
 /* --- its counters --- */
 
@@ -106,6 +107,7 @@ struct SondeLedgerCheck
   SondeHeapLogReader *heap_log;
   SondeHeapSumsReader *heap_sums;
   SondeCallsReader *calls;
+  SondeWaitsReader *waits;
   guint last_set; /* entries in the newest frame: SONDE_LEDGER_ALL if it is a closing CTRSET */
   SondeIdMap *jit_names;
   guint64 n_jit_unnamed;
@@ -145,6 +147,7 @@ sonde_ledger_check_new (void)
   self->heap_log = sonde_heap_log_reader_new (check_logged, self);
   self->heap_sums = sonde_heap_sums_reader_new (&sums_funcs, self);
   self->calls = sonde_calls_reader_new (NULL, NULL);
+  self->waits = sonde_waits_reader_new ();
   return self;
 }
 
@@ -159,6 +162,7 @@ sonde_ledger_check_free (SondeLedgerCheck *self)
   sonde_heap_log_reader_free (self->heap_log);
   sonde_heap_sums_reader_free (self->heap_sums);
   sonde_calls_reader_free (self->calls);
+  sonde_waits_reader_free (self->waits);
   g_free (self->first_claim);
   g_free (self->first_missing);
   g_free (self);
@@ -256,6 +260,7 @@ sonde_ledger_check_add_frame (SondeLedgerCheck *self, const SondeFrame *frame)
       sonde_heap_log_reader_add (self->heap_log, frame);
       sonde_heap_sums_reader_add (self->heap_sums, frame);
       sonde_calls_reader_add (self->calls, frame);
+      sonde_waits_reader_add (self->waits, frame);
       break;
     case SONDE_FRAME_JITMAP:
       while (sonde_frame_next_name ((const SondeFrameJitmap *) frame, &name))
@@ -544,6 +549,33 @@ check_calls (const SondeLedgerCheck *self, GPtrArray *findings)
                                 counted, n));
 }
 
+/* Each thread's life has to be the sum of what it did, in each file. */
+static void
+check_waits (const SondeLedgerCheck *self, GPtrArray *findings)
+{
+  const char *fault = sonde_waits_reader_fault (self->waits);
+  guint n_rows = sonde_waits_reader_n_rows (self->waits);
+  guint64 life_ns = sonde_waits_reader_others (self->waits)[SONDE_TIME_LIFE];
+  guint64 unknown_ns = sonde_waits_reader_others (self->waits)[SONDE_TIME_UNKNOWN];
+
+  if (fault != NULL)
+    add_finding (findings, lost_frames (self) ? SONDE_VERDICT_WARNING : SONDE_VERDICT_FAILED,
+                 "waits", g_strdup (fault));
+  if (fault != NULL || sonde_waits_reader_n_files (self->waits) == 0)
+    return;
+  for (guint i = 0; i < n_rows; i++)
+    {
+      life_ns += sonde_waits_reader_row (self->waits, i)->times[SONDE_TIME_LIFE];
+      unknown_ns += sonde_waits_reader_row (self->waits, i)->times[SONDE_TIME_UNKNOWN];
+    }
+  add_finding (
+      findings, SONDE_VERDICT_PASSED, "waits",
+      g_strdup_printf (
+          "%" G_GUINT64_FORMAT " ns of life = on + runnable + blocked + switching + unknown, of "
+          "%u threads and %" G_GUINT64_FORMAT " others; unknown are %" G_GUINT64_FORMAT " ns",
+          life_ns, n_rows, sonde_waits_reader_n_others (self->waits), unknown_ns));
+}
+
 GPtrArray *
 sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
 {
@@ -553,6 +585,7 @@ sonde_ledger_check_dup_findings (const SondeLedgerCheck *self)
   check_heap (self, sonde_heap_log_reader_counts (self->heap_log), "heap log", "log", findings);
   check_heap_sums (self, findings);
   check_calls (self, findings);
+  check_waits (self, findings);
   if (self->n_jit_unnamed > 0)
     add_finding (findings, SONDE_VERDICT_FAILED, "names",
                  g_strdup_printf ("%" G_GUINT64_FORMAT

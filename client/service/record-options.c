@@ -200,6 +200,8 @@ static const struct
     "Have Java, as COMMAND, name the code that it makes", NULL, RECORD, AT (java), NULL, NULL },
   { "output", 'o', 0, G_OPTION_ARG_FILENAME, NULL, "Write to FILE, replacing it (a new one)",
     "FILE", RECORD, AT (output), NULL, NULL },
+  { "waits", 0, 0, G_OPTION_ARG_STRING, NULL, "Times of each thread that waits, too: times (off)",
+    "MODE", RECORD | START, AT (waits), "waits", "s" },
   { "memory", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_memory,
     "Record the heap, too: all or sampled (all)", "MODE", RECORD | START, AT (memory), "memory",
     "s" },
@@ -208,8 +210,9 @@ static const struct
   { "memory-wait", 0, 0, G_OPTION_ARG_CALLBACK, set_memory_wait,
     "It may wait so long instead of losing some (100000)", "US", RECORD | START,
     AT (memory_wait_us), "memory-wait", "u" },
-  { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "log, events (for Sysprof) or sums (log)",
-    "DETAIL", RECORD, AT (memory_detail), "memory-detail", "s" },
+  { "memory-detail", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, NULL,
+    "log, events (for Sysprof) or sums (log)", "DETAIL", RECORD, AT (memory_detail),
+    "memory-detail", "s" },
   { "memory-detail", 0, 0, G_OPTION_ARG_STRING, NULL, "sums, log or events (for Sysprof) (sums)",
     "DETAIL", START, OTHER, "memory-detail", "s" },
   { "trace", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, set_trace,
@@ -430,6 +433,15 @@ sonde_record_options_parse_start (SondeRecordOptions *self, int *argc, char ***a
   if (*argc == 1)
     return sonde_record_options_check (self, "start");
   sonde_cli_complain ("start takes no COMMAND: sondectl record does");
+  return FALSE;
+}
+
+gboolean
+sonde_record_options_has_event (const SondeRecordOptions *self)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
+    if (g_strcmp0 (switches[i].key, "event") == 0)
+      return ((const SondeRecordValue *) member_of (self, i))->text != NULL;
   return FALSE;
 }
 

@@ -41,6 +41,7 @@ typedef struct
   gint64 recorder_us; /* 0: without a recorder, or of any length */
   gboolean no_symbols;
   gboolean java;            /* what is made at run time by Java in the command is named */
+  char *waits;              /* NULL: the service's default */
   char *memory;             /* "all", "sampled"; NULL: off */
   char *trace;              /* "count", "auto", "exact"; NULL: off */
   char *memory_detail;      /* of record; NULL: the service's default */
@@ -69,6 +70,9 @@ void sonde_record_options_take_command (SondeRecordOptions *self, int argc, char
 
 /* Complains. @command: of sondectl, for whom */
 gboolean sonde_record_options_check (const SondeRecordOptions *self, const char *command);
+
+/* Whether an event was named. */
+gboolean sonde_record_options_has_event (const SondeRecordOptions *self);
 
 void sonde_record_options_clear (SondeRecordOptions *self);
 

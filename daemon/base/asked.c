@@ -111,6 +111,9 @@ const char *const sonde_trace_names[] = { [SONDE_TRIE_OFF] = "off",
 
 const char *const sonde_interpreters_names[] = { [FALSE] = "no", [TRUE] = "auto", NULL };
 
+const char *const sonde_waits_names[]
+    = { [SONDE_WAITS_OFF] = "off", [SONDE_WAITS_TIMES] = "times", NULL };
+
 const char *
 sonde_asked_event_name (const SondeAsked *self)
 {
@@ -181,6 +184,8 @@ sonde_asked_check (const SondeAsked *self)
     return "recorder out of range";
   if ((self->counters & ~known_counters) != 0)
     return "unknown counters";
+  if (self->waits >= SONDE_N_WAITS || self->padding != 0)
+    return "unknown waits";
   if (memchr (self->unit, '\0', sizeof self->unit) == NULL)
     return "a text without its end";
   return check_trace (self);
@@ -214,6 +219,8 @@ sonde_asked_describe (const SondeAsked *self,
       g_key_file_set_uint64 (file, group, "recorder-bytes", self->recorder_bytes);
     }
   g_key_file_set_string (file, group, "interpreters", sonde_interpreters_names[self->interpreters]);
+  if (self->waits != SONDE_WAITS_OFF)
+    g_key_file_set_string (file, group, "waits", sonde_waits_names[self->waits]);
   if (self->memory != SONDE_MEMORY_OFF)
     g_key_file_set_string (file, group, "memory", sonde_memory_names[self->memory]);
   if (self->memory == SONDE_MEMORY_SAMPLED)

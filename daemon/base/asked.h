@@ -46,6 +46,14 @@ typedef enum
   SONDE_N_MEMORY_DETAILS,
 } SondeMemoryDetail;
 
+/* What is told of the time in which threads do not run. */
+typedef enum
+{
+  SONDE_WAITS_OFF,
+  SONDE_WAITS_TIMES, /* how long each thread ran, was runnable and blocked */
+  SONDE_N_WAITS,
+} SondeWaits;
+
 /* Bits of SondeAsked.counters, in the order of the words. */
 enum
 {
@@ -91,6 +99,8 @@ typedef struct
   guint32 trace_depth;           /* calls deeper than that have no path */
   guint32 trace_budget;          /* for hooks of a process, 1/100 % of a processor; 0: any */
   gint32 interpreters;           /* a boolean: functions of interpreted programs are shown */
+  guint32 waits;                 /* SondeWaits */
+  guint32 padding;
   char trace_filter[SONDE_TRACE_FILTER_BYTES]; /* lines; "": all functions */
   char unit[SONDE_UNIT_NAME_BYTES];            /* of the scope `unit`, else "" */
 } SondeAsked;
@@ -108,6 +118,7 @@ extern const char *const sonde_memory_names[];
 extern const char *const sonde_memory_detail_names[];
 extern const char *const sonde_trace_names[];
 extern const char *const sonde_interpreters_names[];
+extern const char *const sonde_waits_names[];
 /* "auto", "sched:sched_switch", ...: the option `event`. */
 const char *sonde_asked_event_name (const SondeAsked *self);
 

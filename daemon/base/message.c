@@ -40,6 +40,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_PROGRAM] = { "program", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageHeader), 0, 1, 1 },
   [SONDE_MESSAGE_PROBED] = { "probed", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageProbed), 0, 0, 0 },
   [SONDE_MESSAGE_SNAPSHOT] = { "snapshot", SONDE_WAY_FRONT_TO_WORKER, sizeof (SondeMessageSnapshot), 0, 1, 1 },
+  [SONDE_MESSAGE_THREADS] = { "threads", SONDE_WAY_BROKER_TO_WORKER, sizeof (SondeMessageThreads), sizeof (SondeMessageThread), 0, 0 },
   [SONDE_MESSAGE_HELLO] = { "hello", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageHello), 0, 0, 0 },
   [SONDE_MESSAGE_RINGS_MAPPED] = { "rings-mapped", SONDE_WAY_WORKER_TO_FRONT | SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageRingsMapped), 0, 0, 0 },
   [SONDE_MESSAGE_PROCESS_REQUEST] = { "process-request", ASKED, sizeof (SondeMessageProcessRequest), 0, 0, 0 },
@@ -55,6 +56,7 @@ static const SondeMessageShape shapes[] = {
   [SONDE_MESSAGE_INTERPRETER] = { "interpreter", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageInterpreter), 0, 0, 0 },
   [SONDE_MESSAGE_PROBES] = { "probes", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageProbes), 0, 0, 0 },
   [SONDE_MESSAGE_SNAPPED] = { "snapped", SONDE_WAY_WORKER_TO_FRONT, sizeof (SondeMessageSnapped), 0, 0, 0 },
+  [SONDE_MESSAGE_THREADS_REQUEST] = { "threads-request", SONDE_WAY_WORKER_TO_BROKER, sizeof (SondeMessageThreadsRequest), sizeof (int32_t), 0, 0 },
   [SONDE_MESSAGE_ASK] = { "ask", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageAsk), 0, 0, 0 },
   [SONDE_MESSAGE_PROVE] = { "prove", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageTargets), sizeof (SondeMessageTarget), 0, 2 * SONDE_MESSAGE_MAX_TARGETS },
   [SONDE_MESSAGE_SERVE] = { "serve", SONDE_WAY_FRONT_TO_BROKER, sizeof (SondeMessageServe), 0, 1, 1 },
@@ -119,6 +121,7 @@ check_events (const SondeMessageEvents *events, unsigned n_fds)
       const SondeMessageEvent *event = &events->events[i];
 
       if (event->kind != SONDE_EVENT_SAMPLES && event->kind != SONDE_EVENT_SIDEBAND
+          && event->kind != SONDE_EVENT_SWITCHES
           && ((event->kind != SONDE_EVENT_WALKS && event->kind != SONDE_EVENT_PROBES)
               || events->header.type != SONDE_MESSAGE_EVENTS))
         return "unknown kind of event";
@@ -313,6 +316,37 @@ check_probed (const SondeMessageProbed *probed)
 }
 
 static const char *
+check_threads_request (const SondeMessageThreadsRequest *request)
+{
+  if (request->pid <= 0)
+    return "impossible request";
+  if (request->n_threads > SONDE_MESSAGE_MAX_ASKED_THREADS)
+    return "number of threads out of range";
+  if (request->header.size != sizeof *request + request->n_threads * sizeof request->tids[0])
+    return "size does not fit the number of threads";
+  for (uint32_t i = 0; i < request->n_threads; i++)
+    if (request->tids[i] <= 0)
+      return "impossible thread";
+  return NULL;
+}
+
+static const char *
+check_threads (const SondeMessageThreads *message)
+{
+  if (message->pid <= 0 || message->status < 0)
+    return "impossible process";
+  if (message->n_threads > SONDE_MESSAGE_MAX_THREADS)
+    return "number of threads out of range";
+  if (message->header.size != sizeof *message + message->n_threads * sizeof message->threads[0])
+    return "size does not fit the number of threads";
+  for (uint32_t i = 0; i < message->n_threads; i++)
+    if (message->threads[i].tid <= 0 || message->threads[i].state > 0x7F
+        || message->threads[i].time_ns < 0)
+      return "impossible thread";
+  return NULL;
+}
+
+static const char *
 check_process_request (const SondeMessageProcessRequest *request)
 {
   if (request->request_id == 0 || request->pid <= 0 || request->padding != 0)
@@ -460,6 +494,10 @@ check_content (const SondeMessageHeader *header, unsigned n_fds)
       return check_probes (message);
     case SONDE_MESSAGE_PROBED:
       return check_probed (message);
+    case SONDE_MESSAGE_THREADS_REQUEST:
+      return check_threads_request (message);
+    case SONDE_MESSAGE_THREADS:
+      return check_threads (message);
     case SONDE_MESSAGE_RINGS:
     case SONDE_MESSAGE_EVENTS:
       return check_events (message, n_fds);
@@ -633,6 +671,10 @@ sonde_statistic_name (SondeStatistic statistic)
     "recorder-us",
     "recorder-bytes",
     "recorder-gone",
+    "switches",
+    "switches-lost",
+    "waits-unknown-us",
+    "threads-beyond",
   };
 
   if ((unsigned) statistic < SONDE_N_LEDGER)

@@ -40,8 +40,9 @@
  * time. After its last word, FINISHED or FAILED, a worker exits when the front has sent LEAVE or is
  * gone.
  *
- * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER, PROBES;
- * broker → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo), PROBED, NOTE.
+ * Worker and broker: worker → PROCESS_REQUEST, FILE_REQUEST, COUNTERS_REQUEST, INTERPRETER, PROBES,
+ * THREADS_REQUEST; broker → PROCESS, FILE, COUNTERS (of a process), DOCUMENT (of mountinfo),
+ * PROBED, NOTE, THREADS.
  *
  * REPORT asks the worker to tell its whole state again, for a sonded that adopts a running worker:
  * SINKS, CONTROLS, STATISTICS, DRAINED if that was said, and its last word; and the broker to say
@@ -58,9 +59,11 @@
 #define SONDE_MESSAGE_MAX_FDS  SONDE_SEND_MAX_FDS
 #define SONDE_MESSAGE_MAX_SIZE 8192 /* bytes */
 #define SONDE_MESSAGE_MAX_RINGS                                                                    \
-  16384 /* in all messages: two on each of 8,192 processors, as many as Linux knows */
-#define SONDE_MESSAGE_MAX_TARGETS 16   /* SONDE_LIMIT_TARGETS */
-#define SONDE_MESSAGE_GROUP_BYTES 4096 /* with the NUL */
+  24576 /* in all messages: three on each of 8,192 processors, as many as Linux knows */
+#define SONDE_MESSAGE_MAX_TARGETS       16   /* SONDE_LIMIT_TARGETS */
+#define SONDE_MESSAGE_GROUP_BYTES       4096 /* with the NUL */
+#define SONDE_MESSAGE_MAX_THREADS       200  /* told of in one message */
+#define SONDE_MESSAGE_MAX_ASKED_THREADS 64   /* asked for in one */
 
 typedef enum
 {
@@ -86,6 +89,7 @@ typedef enum
   SONDE_MESSAGE_PROGRAM = 18,  /* header only, 1 fd: the link of a program that came by itself */
   SONDE_MESSAGE_PROBED = 19,   /* SondeMessageProbed: answer to PROBES */
   SONDE_MESSAGE_SNAPSHOT = 20, /* SondeMessageSnapshot, 1 fd: to write to; answered by SNAPPED */
+  SONDE_MESSAGE_THREADS = 21,  /* SondeMessageThreads, no fd: answer to THREADS_REQUEST */
   /* from the worker, never with fds */
   SONDE_MESSAGE_HELLO = 101,           /* SondeMessageHello */
   SONDE_MESSAGE_RINGS_MAPPED = 102,    /* SondeMessageRingsMapped */
@@ -102,6 +106,7 @@ typedef enum
   SONDE_MESSAGE_INTERPRETER = 113,      /* SondeMessageInterpreter */
   SONDE_MESSAGE_PROBES = 114,           /* SondeMessageProbes */
   SONDE_MESSAGE_SNAPPED = 115,          /* SondeMessageSnapped */
+  SONDE_MESSAGE_THREADS_REQUEST = 116,  /* SondeMessageThreadsRequest */
   /* to the broker; also RINGS_MAPPED and REPORT */
   SONDE_MESSAGE_ASK = 201,   /* SondeMessageAsk, no fd: the first one */
   SONDE_MESSAGE_PROVE = 202, /* SondeMessageTargets, their fds; answered by PROVED */
@@ -196,6 +201,7 @@ typedef enum
   SONDE_EVENT_SIDEBAND = 2, /* mmap2, comm, fork, exit, and their ring */
   SONDE_EVENT_WALKS = 3,    /* of interpreters, in the ring of samples (daemon/base/walk.h) */
   SONDE_EVENT_PROBES = 4,   /* hits of probes, in the ring of samples (daemon/base/probe.h) */
+  SONDE_EVENT_SWITCHES = 5, /* when threads run and do not, and their ring */
 } SondeEventKind;
 
 enum
@@ -409,6 +415,36 @@ typedef struct
                      have none; ETIMEDOUT; or what the kernel said */
   uint32_t padding;
 } SondeMessageProbed;
+/* How long the threads of a process ran, and waited for a processor. */
+typedef struct
+{
+  SondeMessageHeader header;
+  int32_t pid;
+  uint32_t n_threads; /* 0 ... SONDE_MESSAGE_MAX_ASKED_THREADS; 0: all, and their states */
+  int32_t tids[];
+} SondeMessageThreadsRequest;
+
+/* Of the kernel's account of a thread. Source: proc_pid_schedstat, Documentation/scheduler */
+typedef struct
+{
+  int32_t tid;
+  uint32_t state;    /* the letter of /proc/PID/task/TID/stat; 0: it was not asked for */
+  uint64_t on_ns;    /* that it ran */
+  uint64_t delay_ns; /* that it was runnable and did not run: waits that are over */
+  uint64_t slices;   /* how often it was put on a processor */
+  int64_t time_ns;   /* CLOCK_MONOTONIC, just before that was read */
+} SondeMessageThread;
+
+/* Those that there still are. What does not fit into one message comes in several. */
+typedef struct
+{
+  SondeMessageHeader header;
+  int32_t pid;
+  uint32_t n_threads; /* 0 ... SONDE_MESSAGE_MAX_THREADS */
+  uint32_t n_more;    /* messages that follow */
+  int32_t status;     /* 0, or an errno: ESRCH it is gone, else it cannot be looked at */
+  SondeMessageThread threads[];
+} SondeMessageThreads;
 
 /* What a session counts beside the ledger. Names in sonde_statistic_name(). */
 typedef enum
@@ -472,6 +508,10 @@ typedef enum
   SONDE_STATISTIC_RECORDER_US,          /* how far back the recorder reaches; 0 without one */
   SONDE_STATISTIC_RECORDER_BYTES,       /* of memory that it takes */
   SONDE_STATISTIC_RECORDER_GONE,        /* frames that it had and has not any more */
+  SONDE_STATISTIC_SWITCHES,             /* of threads onto a processor and off it */
+  SONDE_STATISTIC_SWITCHES_LOST,        /* that the rings had no room for */
+  SONDE_STATISTIC_WAITS_UNKNOWN_US,     /* of threads, in which nobody knows what they did */
+  SONDE_STATISTIC_THREADS_BEYOND,       /* whose times are not told: there were too many */
   SONDE_N_STATISTICS,
 } SondeStatistic;
 
@@ -620,7 +660,7 @@ typedef struct
 } SondeMessageStuck;
 
 _Static_assert(sizeof (SondeMessageHeader) == 8, "message header");
-_Static_assert(sizeof (SondeAsked) == 2440, "what is asked is padded explicitly");
+_Static_assert(sizeof (SondeAsked) == 2448, "what is asked is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvent) == 24, "event entry");
 _Static_assert(sizeof (SondeMessageSetup) % 8 == 0, "setup is padded explicitly");
 _Static_assert(sizeof (SondeMessageEvents) + SONDE_MESSAGE_MAX_FDS * sizeof (SondeMessageEvent)
@@ -633,6 +673,11 @@ _Static_assert(sizeof (SondeMessageFileRequest) == 64, "file request");
 _Static_assert(sizeof (SondeMessageInterpreter) == 224, "interpreter");
 _Static_assert(sizeof (SondeMessageProbes) == 192, "probes");
 _Static_assert(sizeof (SondeMessageProbed) == 24, "probed");
+_Static_assert(sizeof (SondeMessageThread) == 40, "thread");
+_Static_assert(sizeof (SondeMessageThreads)
+                       + SONDE_MESSAGE_MAX_THREADS * sizeof (SondeMessageThread)
+                   <= SONDE_MESSAGE_MAX_SIZE,
+               "a full THREADS message fits");
 
 /* Who says it to whom. */
 typedef enum

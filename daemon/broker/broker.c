@@ -345,6 +345,20 @@ on_probes (SondeBroker *self, const SondeMessageHeader *data)
   sonde_broker_look_into (self, &question);
 }
 
+static void
+on_threads_request (SondeBroker *self, const SondeMessageHeader *data)
+{
+  const SondeMessageThreadsRequest *request = (const void *) data;
+  SondeQuestion question
+      = { .kind = SONDE_QUESTION_THREADS, .pid = request->pid, .n_tids = request->n_threads };
+
+  if (self->asked.waits == SONDE_WAITS_OFF)
+    return;
+  for (guint i = 0; i < request->n_threads; i++)
+    question.tids[i] = request->tids[i];
+  sonde_broker_look_into (self, &question);
+}
+
 static const struct
 {
   SondeMessageType type;
@@ -355,6 +369,7 @@ static const struct
   { SONDE_MESSAGE_COUNTERS_REQUEST, on_counters_request },
   { SONDE_MESSAGE_INTERPRETER, on_interpreter },
   { SONDE_MESSAGE_PROBES, on_probes },
+  { SONDE_MESSAGE_THREADS_REQUEST, on_threads_request },
 };
 
 static void

@@ -39,7 +39,7 @@ struct SondeEventSet
 {
   SondePerfPlan plan;
   GArray *cpus;   /* int: those with rings, which stay when their CPU goes off */
-  GArray *rings;  /* OpenEvent: for each CPU samples (if there are any), then side-band */
+  GArray *rings;  /* OpenEvent: for each CPU those of list_kinds() */
   GArray *pulses; /* Pulse: for each CPU; where no event of whole CPUs is wanted, none */
   gboolean has_pulses;
   SondeWalkProgram *walks; /* NULL: interpreters are not walked */
@@ -78,17 +78,50 @@ events_new (void)
   return events;
 }
 
+/* Kinds of rings in their order on each CPU: what programs write is in that of samples, whether
+ * there are samples or not. Returns: how many there are */
+static guint
+list_kinds (const SondePerfPlan *plan, SondeEventKind kinds[3])
+{
+  guint n = 0;
+
+  if (plan->has_samples || plan->has_probes)
+    kinds[n++] = SONDE_EVENT_SAMPLES;
+  kinds[n++] = SONDE_EVENT_SIDEBAND;
+  if (plan->has_switches)
+    kinds[n++] = SONDE_EVENT_SWITCHES;
+  return n;
+}
+
+/* Events of a task, or of a CPU. */
 static guint
 n_kinds (const SondePerfPlan *plan)
 {
-  return plan->has_samples ? 2 : 1;
+  return 1u + (plan->has_samples != FALSE) + (plan->has_switches != FALSE);
 }
 
-/* Of each CPU: hits of probes are in the ring of samples, whether there are others or not. */
+static const struct perf_event_attr *
+attr_of_ring (const SondePerfPlan *plan, SondeEventKind kind)
+{
+  if (kind == SONDE_EVENT_SAMPLES)
+    return &plan->samples_ring;
+  return kind == SONDE_EVENT_SWITCHES ? &plan->switches_ring : &plan->sideband_ring;
+}
+
+static const struct perf_event_attr *
+attr_of_event (const SondePerfPlan *plan, SondeEventKind kind)
+{
+  if (kind == SONDE_EVENT_SAMPLES)
+    return &plan->samples;
+  return kind == SONDE_EVENT_SWITCHES ? &plan->switches : &plan->sideband;
+}
+
 static guint
 n_rings (const SondePerfPlan *plan)
 {
-  return plan->has_samples || plan->has_probes ? 2 : 1;
+  SondeEventKind kinds[3];
+
+  return list_kinds (plan, kinds);
 }
 
 static gboolean
@@ -105,8 +138,7 @@ identify (OpenEvent *event, GError **error)
 static gboolean
 open_ring (SondeEventSet *self, SondeEventKind kind, int cpu, gboolean *is_off, GError **error)
 {
-  const struct perf_event_attr *attr
-      = kind == SONDE_EVENT_SAMPLES ? &self->plan.samples_ring : &self->plan.sideband_ring;
+  const struct perf_event_attr *attr = attr_of_ring (&self->plan, kind);
   OpenEvent ring = { .entry = { .cpu = cpu, .tid = -1, .kind = kind } };
   int fd = sonde_perf_event_open (attr, -1, cpu);
 
@@ -175,13 +207,15 @@ open_rings_on (SondeEventSet *self, int cpu, GError **error)
   guint n_before = self->rings->len;
   gboolean is_off = FALSE;
   Pulse none = { .fd = -1 };
+  SondeEventKind kinds[3];
+  guint n = list_kinds (&self->plan, kinds);
 
-  if ((n_rings (&self->plan) > 1 && !open_ring (self, SONDE_EVENT_SAMPLES, cpu, &is_off, error))
-      || (!is_off && !open_ring (self, SONDE_EVENT_SIDEBAND, cpu, &is_off, error)))
-    {
-      g_array_set_size (self->rings, n_before);
-      return FALSE;
-    }
+  for (guint i = 0; i < n && !is_off; i++)
+    if (!open_ring (self, kinds[i], cpu, &is_off, error))
+      {
+        g_array_set_size (self->rings, n_before);
+        return FALSE;
+      }
   if (is_off)
     g_array_set_size (self->rings, n_before);
   else
@@ -493,7 +527,7 @@ check_room (const SondeEventDraft *self, guint n_tasks, GError **error)
   return FALSE;
 }
 
-/* What one event, or one pair of them on each CPU, watches. */
+/* What one event of each kind on each CPU watches. */
 typedef struct
 {
   pid_t tid;    /* -1: whole CPUs */
@@ -516,8 +550,9 @@ static gboolean
 open_event (SondeEventDraft *self, SondeEventKind kind, Subject *subject, int cpu, GError **error)
 {
   gboolean is_sampling = kind == SONDE_EVENT_SAMPLES;
-  const struct perf_event_attr *attr = is_sampling ? &self->plan.samples : &self->plan.sideband;
-  guint32 flags = subject->flags | (is_sampling && self->start_on_exec ? SONDE_EVENT_ON_EXEC : 0);
+  const struct perf_event_attr *attr = attr_of_event (&self->plan, kind);
+  gboolean waits = self->start_on_exec && kind != SONDE_EVENT_SIDEBAND;
+  guint32 flags = subject->flags | (waits ? SONDE_EVENT_ON_EXEC : 0);
   OpenEvent event = { .entry = { .cpu = cpu, .tid = subject->tid, .kind = kind, .flags = flags } };
 
   event.fd = subject->group_fd >= 0 ? sonde_perf_event_open_group (attr, subject->group_fd, cpu)
@@ -553,6 +588,9 @@ open_subject (SondeEventDraft *self, Subject *subject, GError **error)
         return FALSE;
       if (self->plan.has_samples && !subject->is_gone
           && !open_event (self, SONDE_EVENT_SAMPLES, subject, cpu, error))
+        return FALSE;
+      if (self->plan.has_switches && !subject->is_gone
+          && !open_event (self, SONDE_EVENT_SWITCHES, subject, cpu, error))
         return FALSE;
     }
   return TRUE;
@@ -901,9 +939,14 @@ give_up_walks (SondeEventSet *self, const char *what, int error_number)
 static gboolean
 enable (SondeEventSet *self, OpenEvent *event, GError **error)
 {
-  guint ring = (guint) index_of_cpu (self, event->entry.cpu) * n_rings (&self->plan)
-               + (event->entry.kind == SONDE_EVENT_SIDEBAND ? n_rings (&self->plan) - 1 : 0);
+  SondeEventKind kinds[3];
+  guint n = list_kinds (&self->plan, kinds);
+  guint ring = (guint) index_of_cpu (self, event->entry.cpu) * n;
   int result = 0;
+
+  for (guint i = 0; i < n; i++)
+    if (kinds[i] == event->entry.kind)
+      ring += i;
 
   if (self->walks != NULL && event->entry.kind == SONDE_EVENT_SAMPLES)
     result = sonde_walk_program_attach (self->walks, event->fd);

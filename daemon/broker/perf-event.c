@@ -23,6 +23,7 @@
  * (0) is for those that fill it faster: rings may be small, unprivileged 128 KiB a CPU. */
 #define SAMPLES_WATERMARK  0
 #define SIDEBAND_WATERMARK (8 * 1024)
+#define SWITCHES_WATERMARK 0
 
 /* The registers that unwinding needs: all general ones, instruction and stack pointer.
  * Source: asm/perf_regs.h */
@@ -227,6 +228,19 @@ init_sideband (SondePerfPlan *self, const SondeAsked *asked)
   set_inherit (attr, asked);
 }
 
+/* Like the side band it needs no right beyond the target's: a switch tells a thread, and nothing of
+ * the kernel. What switches of a whole processor tell of the other thread the worker does not read.
+ * Times begin with the program that is waited for. */
+static void
+init_switches (struct perf_event_attr *attr, const SondeAsked *asked)
+{
+  init_dummy (attr);
+  attr->context_switch = 1;
+  attr->enable_on_exec = asked->start_on_exec;
+  attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+  set_inherit (attr, asked);
+}
+
 /* It writes when it is told to, and what it is told to. The place of an instruction is that of the
  * sample. */
 static void
@@ -256,10 +270,13 @@ sonde_perf_plan_init (SondePerfPlan *self, const SondeAsked *asked)
   *self = (SondePerfPlan){ .event_name = sonde_event_choice_names[SONDE_EVENT_NONE] };
   init_ring (&self->samples_ring, SAMPLES_WATERMARK);
   init_ring (&self->sideband_ring, SIDEBAND_WATERMARK);
+  init_ring (&self->switches_ring, SWITCHES_WATERMARK);
   init_dummy (&self->pulse);
   self->pulse.disabled = 0;
   self->pulse.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
   init_sideband (self, asked);
+  init_switches (&self->switches, asked);
+  self->has_switches = asked->waits != SONDE_WAITS_OFF;
   init_walks (&self->walks);
   init_probes (&self->probes, asked);
   self->has_probes = asked->memory == SONDE_MEMORY_SAMPLED;
@@ -338,6 +355,7 @@ weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
     {
       self->samples.read_format &= ~(guint64) PERF_FORMAT_LOST;
       self->sideband.read_format &= ~(guint64) PERF_FORMAT_LOST;
+      self->switches.read_format &= ~(guint64) PERF_FORMAT_LOST;
       self->walks.read_format &= ~(guint64) PERF_FORMAT_LOST;
       self->probes.read_format &= ~(guint64) PERF_FORMAT_LOST;
       return TRUE;
@@ -359,6 +377,7 @@ weaken (SondePerfPlan *self, const SondeAsked *asked, int error_number)
       use_event (self, SONDE_EVENT_CPU_CLOCK, asked);
       self->samples.read_format |= PERF_FORMAT_LOST;
       self->sideband.read_format |= PERF_FORMAT_LOST;
+      self->switches.read_format |= PERF_FORMAT_LOST;
       self->walks.read_format |= PERF_FORMAT_LOST;
       return TRUE;
     }

@@ -24,10 +24,13 @@ typedef struct
   /* Dummy events that own the rings and set how often their reader is woken. */
   struct perf_event_attr samples_ring;
   struct perf_event_attr sideband_ring;
+  struct perf_event_attr switches; /* when threads run and do not */
+  struct perf_event_attr switches_ring;
   struct perf_event_attr walks;  /* by which a walk program writes into the ring of samples */
   struct perf_event_attr probes; /* by which a probe program writes into that ring */
   struct perf_event_attr pulse;  /* a clock that stands still once its CPU was off */
   gboolean has_samples;          /* FALSE for the event "none" */
+  gboolean has_switches;         /* waits are wanted */
   gboolean has_walks;            /* interpreters are walked at samples, if the kernel lets us */
   gboolean has_probes;           /* probes of programs' allocators are followed, the same */
   gboolean may_fall_back;        /* "auto": cycles, else cpu-clock */

@@ -7,7 +7,7 @@
 #include "daemon/base/closer.h"
 #include "daemon/base/limits.h"
 
-#define MAX_PARTS 4 /* DOCUMENT, COUNTERS, PROCESS, and another DOCUMENT */
+#define MAX_PARTS 4 /* DOCUMENT, COUNTERS, PROCESS, and another DOCUMENT; or as many THREADS */
 #define MAX_FDS   3 /* of one part */
 
 typedef struct
@@ -249,6 +249,42 @@ link_probes (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *
   add_probed (self, question, result < 0 ? -result : 0);
 }
 
+/* @threads: (element-type SondeMessageThread) */
+static void
+add_threads (SondeAnswer *self, pid_t pid, int status, const GArray *threads)
+{
+  guint n_parts
+      = MAX ((threads->len + SONDE_MESSAGE_MAX_THREADS - 1) / SONDE_MESSAGE_MAX_THREADS, 1);
+
+  for (guint part = 0; part < n_parts; part++)
+    {
+      guint first = part * SONDE_MESSAGE_MAX_THREADS;
+      guint n = MIN (threads->len - first, SONDE_MESSAGE_MAX_THREADS);
+      gsize size_bytes = sizeof (SondeMessageThreads) + n * sizeof (SondeMessageThread);
+      g_autofree SondeMessageThreads *message = g_malloc0 (size_bytes);
+
+      message->header.type = SONDE_MESSAGE_THREADS;
+      message->pid = pid;
+      message->status = status;
+      message->n_threads = n;
+      message->n_more = n_parts - part - 1;
+      for (guint i = 0; i < n; i++)
+        message->threads[i] = g_array_index (threads, SondeMessageThread, first + i);
+      add (self, message, size_bytes, NULL, 0);
+    }
+}
+
+static void
+read_threads (SondeAnswer *self, const SondeQuestion *question, SondeProcBroker *broker)
+{
+  g_autoptr (GArray) threads = g_array_new (FALSE, FALSE, sizeof (SondeMessageThread));
+  int result
+      = sonde_proc_broker_read_threads (broker, question->pid, question->tids, question->n_tids,
+                                        MAX_PARTS * SONDE_MESSAGE_MAX_THREADS, threads);
+
+  add_threads (self, question->pid, -result, threads);
+}
+
 static int
 open_stat (const SondeQuestion *question, SondeProcBroker *broker)
 {
@@ -286,6 +322,9 @@ sonde_question_answer (const SondeQuestion *self, SondeProcBroker *broker, Sonde
     case SONDE_QUESTION_JOIN:
       add_joined (answer, self, -sonde_proc_broker_check (broker, self->pid, self->is_called));
       break;
+    case SONDE_QUESTION_THREADS:
+      read_threads (answer, self, broker);
+      break;
     case SONDE_QUESTION_PLACE:
       answer->is_right = sonde_proc_broker_check_place (broker, &self->interpreter) == 0;
       break;
@@ -320,5 +359,11 @@ sonde_question_refuse (const SondeQuestion *self, int status)
     add_joined (answer, self, status);
   if (self->kind == SONDE_QUESTION_PROBES)
     add_probed (answer, self, status);
+  if (self->kind == SONDE_QUESTION_THREADS)
+    {
+      g_autoptr (GArray) none = g_array_new (FALSE, FALSE, sizeof (SondeMessageThread));
+
+      add_threads (answer, self->pid, status, none);
+    }
   return answer;
 }

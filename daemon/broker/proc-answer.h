@@ -44,6 +44,7 @@ typedef enum
   SONDE_QUESTION_TARGET,   /* all that is told of a new one, as far as it is wanted */
   SONDE_QUESTION_OPEN,     /* nothing: the events of a process */
   SONDE_QUESTION_JOIN,     /* JOINED, which is the front's to hear */
+  SONDE_QUESTION_THREADS,  /* THREADS */
   SONDE_QUESTION_PLACE,    /* nothing: whether a process is walked so */
   SONDE_QUESTION_PROBES,   /* PROBED */
 } SondeQuestionKind;
@@ -62,10 +63,12 @@ typedef struct
   gboolean wants_counters;      /* COUNTERS */
   gboolean wants_process;       /* PROCESS; and the descriptor of COUNTERS */
   SondeMessageInterpreter interpreter; /* of PLACE */
-  SondeMessageProbes probes;           /* of PROBES */
-  SondeProbeProgram *program;          /* of PROBES: a reference */
-  SondeOpening *opening;               /* of OPEN */
-  gpointer data;                       /* whoever asks knows what it is */
+  guint n_tids;                        /* of THREADS; 0: all */
+  gint tids[SONDE_MESSAGE_MAX_ASKED_THREADS];
+  SondeMessageProbes probes;  /* of PROBES */
+  SondeProbeProgram *program; /* of PROBES: a reference */
+  SondeOpening *opening;      /* of OPEN */
+  gpointer data;              /* whoever asks knows what it is */
 } SondeQuestion;
 
 /* One that was copied, with its opening. */

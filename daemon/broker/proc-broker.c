@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "daemon/broker/proc-broker.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -1089,6 +1091,120 @@ sonde_proc_broker_open_probes (SondeProcBroker *self,
   if (result >= 0 && !self->is_unlimited && !sonde_proc_maps_are_alive (maps_fd))
     result = -ESRCH;
   return result < 0 ? result : sonde_steal_fd (&fd);
+}
+
+/* "410025 11803 27\n": ns, ns, and how often. FALSE: not of that form */
+static gboolean
+parse_schedstat (const char *text, SondeMessageThread *thread)
+{
+  guint64 numbers[3];
+  const char *at = text;
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    {
+      char *end;
+
+      if (!g_ascii_isdigit (*at))
+        return FALSE;
+      numbers[i] = g_ascii_strtoull (at, &end, 10);
+      if (*end != ' ' && *end != '\n' && *end != '\0')
+        return FALSE;
+      at = *end == ' ' ? end + 1 : end;
+    }
+  thread->on_ns = numbers[0];
+  thread->delay_ns = numbers[1];
+  thread->slices = numbers[2];
+  return TRUE;
+}
+
+/* 0: it is gone, or not of that form. */
+static guint32
+read_state (int tasks_fd, const char *path)
+{
+  g_autofree char *text = sonde_proc_text_read (tasks_fd, path, 4096);
+  const char *close = text != NULL ? strrchr (text, ')') : NULL;
+
+  return close != NULL && close[1] == ' ' && g_ascii_isalpha (close[2]) ? (guint32) close[2] : 0;
+}
+
+static gboolean
+read_thread (int tasks_fd, gint tid, gboolean wants_state, SondeMessageThread *thread)
+{
+  g_autofree char *text = NULL;
+  char path[32];
+
+  *thread = (SondeMessageThread){ .tid = tid };
+  g_snprintf (path, sizeof path, "%d/stat", tid);
+  if (wants_state)
+    thread->state = read_state (tasks_fd, path);
+  g_snprintf (path, sizeof path, "%d/schedstat", tid);
+  thread->time_ns = g_get_monotonic_time () * 1000;
+  text = sonde_proc_text_read (tasks_fd, path, 128);
+  return text != NULL && parse_schedstat (text, thread);
+}
+
+/* At most @max_threads. */
+static GArray *
+list_threads (int tasks_fd, guint max_threads)
+{
+  GArray *found = g_array_new (FALSE, FALSE, sizeof (gint));
+  sonde_autofd int fd = openat (tasks_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *tasks = fd >= 0 ? fdopendir (fd) : NULL;
+  const struct dirent *entry;
+
+  if (tasks == NULL)
+    return found;
+  (void) sonde_steal_fd (&fd);
+  while (found->len < max_threads && (entry = readdir (tasks)) != NULL)
+    {
+      gint tid = (gint) strtol (entry->d_name, NULL, 10);
+
+      if (tid > 0)
+        g_array_append_val (found, tid);
+    }
+  closedir (tasks);
+  return found;
+}
+
+int
+sonde_proc_broker_read_threads (SondeProcBroker *self,
+                                pid_t pid,
+                                const gint *tids,
+                                guint n_tids,
+                                guint max_threads,
+                                GArray *threads)
+{
+  sonde_raised cap_t raised = sonde_capabilities_raise (SONDE_FOR_PROCESSES);
+  Process process = { .fd = -1, .maps_fd = -1 };
+  sonde_autofd int process_fd = -1;
+  sonde_autofd int tasks_fd = -1;
+  g_autoptr (GArray) listed = NULL;
+  gboolean wants_states = n_tids == 0;
+  int result = open_process (self, pid, &process);
+
+  if (result < 0)
+    return result;
+  process_fd = process.fd;
+  if (!is_in_scope (self, &process))
+    return -EPERM;
+  tasks_fd = openat (process_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (tasks_fd < 0)
+    return -ESRCH;
+  listed = wants_states ? list_threads (tasks_fd, max_threads)
+                        : g_array_new (FALSE, FALSE, sizeof (gint));
+  g_array_append_vals (listed, tids, MIN (n_tids, max_threads));
+  for (guint i = 0; i < listed->len; i++)
+    {
+      SondeMessageThread thread;
+
+      if (read_thread (tasks_fd, g_array_index (listed, gint, i), wants_states, &thread))
+        g_array_append_val (threads, thread);
+    }
+  /* It may have executed a setuid program meanwhile. */
+  result = sonde_proc_broker_check (self, pid, TRUE);
+  if (result < 0)
+    g_array_set_size (threads, 0);
+  return result;
 }
 
 int

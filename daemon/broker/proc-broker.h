@@ -167,6 +167,26 @@ void sonde_proc_broker_set_queries (SondeProcBroker *self, gboolean has_queries)
  * the worker asks again then. Returns: as sonde_proc_broker_open_file() */
 int sonde_proc_broker_open_stat (SondeProcBroker *self, pid_t pid, guint64 start_ticks);
 
+/**
+ * sonde_proc_broker_read_threads:
+ * @tids: of that process; none: all of them, with their states
+ * @max_threads: to be read at most
+ * @threads: (out) (element-type SondeMessageThread): those that there are are added
+ *
+ * What the kernel accounts to threads that the session follows, as it is told to everybody. The
+ * process is judged before and afterwards.
+ *
+ * Returns: 0 or a negative errno: -ESRCH it is gone, -EPERM it is not for this session (any more);
+ *   nothing is added then
+ * Source: proc_pid_stat(5); Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat"
+ */
+int sonde_proc_broker_read_threads (SondeProcBroker *self,
+                                    pid_t pid,
+                                    const gint *tids,
+                                    guint n_tids,
+                                    guint max_threads,
+                                    GArray *threads);
+
 /* The mounts as that target sees them, for sonde_proc_broker_tell(). Returns: a descriptor or a
  * negative errno: -EEXIST if those of another were told of */
 int sonde_proc_broker_open_mounts (SondeProcBroker *self, pid_t pid);

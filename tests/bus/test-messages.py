@@ -44,6 +44,8 @@ LOSSES = {
     'programs-static': 'processes were not recorded: statically linked.',
     'programs-without-library': 'loaded no libsonde-memory.so; their environment, their rights or their C library keep it out.',
     'probes-refused': "their allocators' probes are not followed; sondectl dump says why.",
+    'switches-lost': 'for how long what they did is unknown; raise the limit on locked memory (ulimit -l).',
+    'threads-beyond': '50 threads were too many, and their times are not told.',
     'stream-lost': 'not written fast enough; write to a faster disk with -o.',
     'traces-empty': "50 processes have no call hooks: build with clang's -fxray-instrument",
     'unwind-truncated-dump': 'at the copied stack; raise --stack-size.',
@@ -150,6 +152,10 @@ def test_losses(cases):
     cases.expect('Now: sondectl heap y.syscap', 'record', '-e', *programs, '--memory', '--event', 'none', '-o', 'y.syscap', '--', 'ls',
                  SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
                  SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
+    built = {'SONDE_BROKER': os.path.join(cases.service.build, 'daemon/broker/sonde-broker')}
+    cases.expect('of that time: record --waits=times and report --waits tell what it did in the rest.', 'record', '-e', *programs, '-o', 'w.syscap', '--',
+                 'sleep', '1.2', **built)
+    cases.expect('Now: sondectl report --waits w.syscap', 'record', '-e', *programs, '--waits=times', '-o', 'w.syscap', '--', 'ls', **built)
     cases.run('record', '-e', *programs, '--memory', '--memory-detail=sums', '--event', 'none', '-o', 'z.syscap', '--', 'ls', status=0,
               SONDE_BROKER=os.path.join(cases.service.build, 'daemon/broker/sonde-broker'),
               SONDE_MEMORY_LIBRARY=os.path.join(cases.service.build, 'shared-ring/collector/memory/libsonde-memory.so'))
@@ -218,6 +224,9 @@ def test_arguments(cases):
     cases.expect('a line is leak:PATTERN or a comment', 'heap', '--suppressions', cases.write('rules', b'race:x\n'), whole, status=1)
     cases.expect('only --leaks of two captures has --suppressions', 'heap', '--suppressions', 'none', '--diff', whole, whole, status=1)
     cases.expect('sondectl record --trace', 'calls', whole, status=1)
+    cases.expect('sondectl record --waits=times does', 'report', '--waits', whole, status=1)
+    cases.expect('it goes with none of --bottom-up', 'report', '--waits', '--flat', whole, status=1)
+    cases.expect('it does not go with --from and --to', 'report', '--waits', '--from', '1', whole, status=1)
     cases.expect('sondectl record --trace makes some', 'export', '-f', 'folded', '--unit', 'calls', whole, status=1)
     cases.expect('sondectl report --flat', 'report', '--callers', 'nobody', whole, status=1)
     text = subprocess.run([cases.sondectl.encode(), b'rm', b'\xff'], capture_output=True, text=True, check=False).stderr

@@ -137,6 +137,9 @@ check_secrets (const SondeMessageHeader *message)
   if (message->type == SONDE_MESSAGE_FILE
       && ((const SondeMessageFile *) (const void *) message)->status == 0)
     abort ();
+  if (message->type == SONDE_MESSAGE_THREADS
+      && ((const SondeMessageThreads *) (const void *) message)->n_threads > 0)
+    abort ();
   for (guint i = 0; message->type == SONDE_MESSAGE_EVENTS && i < events->n_events; i++)
     if (events->events[i].tid > 0)
       abort ();
@@ -358,6 +361,7 @@ complete (Story *story, Packet *packet, int *fds)
   SondeMessageCountersRequest *counters = (void *) packet->bytes;
   SondeMessageInterpreter *interpreter = (void *) packet->bytes;
   SondeMessageProbes *probes = (void *) packet->bytes;
+  SondeMessageThreadsRequest *threads = (void *) packet->bytes;
   SondeMessageJoin *join = (void *) packet->bytes;
   int ends[2];
 
@@ -381,6 +385,8 @@ complete (Story *story, Packet *packet, int *fds)
       return 0;
     case SONDE_MESSAGE_PROBES:
       probes->pid = pid_of (story, probes->pid);
+    case SONDE_MESSAGE_THREADS_REQUEST:
+      threads->pid = pid_of (story, threads->pid);
       return 0;
     case SONDE_MESSAGE_COUNTERS_REQUEST:
       counters->pid = pid_of (story, counters->pid);

@@ -15,6 +15,7 @@
 #include "client/report/profile-view.h"
 #include "client/report/report.h"
 #include "client/report/report-text.h"
+#include "client/report/waits-report.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/printed.h"
 
@@ -119,6 +120,25 @@ check_report (SondeReport *report)
 }
 
 static void
+check_waits (SondeWaitsReport *report)
+{
+  const SondeSampleFilter filter = SONDE_SAMPLE_FILTER_INIT;
+  g_autoptr (GString) text = g_string_new (NULL);
+  guint64 sum = 0;
+
+  sonde_waits_report_finish (report, SONDE_BY_THREAD, &filter);
+  sonde_waits_report_append (text, report);
+  fuzz_check_text (text);
+  for (guint i = SONDE_TIME_ON; i <= SONDE_TIME_UNKNOWN; i++)
+    sum += report->times[i];
+  if (sum != report->times[SONDE_TIME_LIFE])
+    abort ();
+  text = (g_string_free (text, TRUE), g_string_new (NULL));
+  sonde_waits_report_append_json (text, report);
+  fuzz_check_json (g_steal_pointer (&text));
+}
+
+static void
 check_pictures (const SondeSampleLog *log)
 {
   const SondeFlameSource source
@@ -200,6 +220,7 @@ show (SondeCaptureFile *file)
   g_autoptr (SondeSampleLog) log = sonde_sample_log_new ();
   g_autoptr (SondeLedgerCheck) ledger = sonde_ledger_check_new ();
   g_autoptr (SondeReport) report = sonde_report_new (NULL, 0);
+  g_autoptr (SondeWaitsReport) waits = sonde_waits_report_new ();
   g_autoptr (SondeFrameText) frame_text = sonde_frame_text_new ();
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (GError) error = NULL;
@@ -212,6 +233,7 @@ show (SondeCaptureFile *file)
       sonde_ledger_check_add_frame (ledger, frame);
       sonde_report_add_frame (report, frame);
       sonde_calls_add_frame (calls, frame);
+      sonde_waits_report_add_frame (waits, frame);
       sonde_capture_model_add_frame (log->model, frame);
     }
   fuzz_check_text (text);
@@ -219,6 +241,7 @@ show (SondeCaptureFile *file)
   check_report (report);
   check_pictures (log);
   check_calls (calls);
+  check_waits (waits);
 }
 
 int

@@ -16,8 +16,8 @@ SETUP, DOCUMENT, RINGS, EVENTS, SINK, START, PROCESS, FILE, STOP, PAUSE, RESUME,
  FAILED) = range(101, 110)
 KERNEL_TIME, USER_STACK, CALLCHAIN, DEFERRED = (1 << i for i in range(4))
 KERNEL_NAMES, SYMBOLS, CHILDREN, SYSTEM, RAW_DATA = (1 << i for i in range(16, 21))
-LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, PROBED, SNAPSHOT = range(14, 21)
-SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER, PROBES, SNAPPED = range(110, 116)
+LEAVE, COUNTERS, CONTROL, LINK, PROGRAM, PROBED, SNAPSHOT, THREADS = range(14, 22)
+SINKS, COUNTERS_REQUEST, CONTROLS, INTERPRETER, PROBES, SNAPPED, THREADS_REQUEST = range(110, 117)
 ASK, PROVE, SERVE, OPEN, ANNOUNCE, ADD, CLOSE, JOIN = range(201, 209)
 SHEET, PROVED, OPENED, ADDED, BROKEN, TARGETS_ENDED, STUCK, JOINED = range(211, 219)  # 301 and so on: packet.h
 TO_WORKER, FROM_WORKER, TO_BROKER, FROM_BROKER, ANSWER, REQUEST = range(6)  # SondeMessageWay
@@ -42,11 +42,11 @@ def file(data):
 
 
 def asked(scope=0, event=0, tracepoint=0, switches=(1, 0, 1, 0, 0), unwind=2, stack=16384, depth=256, memory=0, counters=31, detail=0,
-          trace=0, trace_depth=4096, trace_bytes=2**26, recorder_us=0, recorder_bytes=0, slow_us=0, budget=0, interpreters=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
+          trace=0, trace_depth=4096, trace_bytes=2**26, recorder_us=0, recorder_bytes=0, slow_us=0, budget=0, interpreters=0, waits=0, reserved=0, filter=b'', unit=b'', period=0, frequency=1000, duration=0, interval=4096, wait_us=0):
     """SondeAsked; switches: kernel, raw, children, start-on-exec, symbols"""
-    return struct.pack('<IIQIIiiiiiIIIQQQQQQIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
+    return struct.pack('<IIQIIiiiiiIIIQQQQQQIIIIIIIIII2048s256s', scope, event, period, frequency, tracepoint, *switches, unwind, stack, depth,
                        duration, interval, trace_bytes, recorder_us, recorder_bytes, slow_us, memory, wait_us, counters, detail, trace, trace_depth, budget,
-                       interpreters, filter, unit)
+                       interpreters, waits, reserved, filter, unit)
 
 
 def setup(version=OURS, flags=SYMBOLS | CHILDREN, unwind=0, depth=64, sample_type=perf.ALL, regs=perf.REGS, event=b'cpu-clock', uid=1000,
@@ -127,6 +127,18 @@ def probes(pid=10, notes=(0x400, 0x440), number=1, n_notes=None, more=()):
 
 def probed(number=1, status=0, padding=0):
     return packet(PROBED, struct.pack('<QiI', number, status, padding))
+
+
+def request_threads(pid=10, tids=(), n=None):
+    return packet(THREADS_REQUEST, struct.pack('<iI', pid, len(tids) if n is None else n) + struct.pack(f'<{len(tids)}i', *tids))
+
+
+def thread(tid=10, state=0, on=1000, delay=200, slices=3, time=5000):
+    return struct.pack('<iIQQQq', tid, state, on, delay, slices, time)
+
+
+def threads(pid=10, entries=(thread(),), n=None, more=0, status=0):
+    return packet(THREADS, struct.pack('<iIIi', pid, len(entries) if n is None else n, more, status) + b''.join(entries), flags=LINKED)
 
 
 def failed(error=5, padding=0, text=b'It broke'):
@@ -214,6 +226,8 @@ def good():
         'program': (TO_WORKER, packet(PROGRAM, n_fds=1)), 'join': (TO_BROKER, join()), 'joined': (FROM_BROKER, joined()),
         'not-joined': (FROM_BROKER, joined(1, 1)), 'sink-last': (TO_WORKER, sink(is_last=1)), 'snapshot': (TO_WORKER, snapshot()),
         'snapped': (FROM_WORKER, snapped()), 'not-snapped': (FROM_WORKER, snapped(1, 27)), 'ask-recorder': (TO_BROKER, ask(recorder_us=10**6, recorder_bytes=2**20)),
+        'threads-request': (REQUEST, request_threads(tids=(10, 11))), 'threads-request-all': (REQUEST, request_threads()),
+        'threads': (ANSWER, threads(entries=(thread(), thread(11, ord('S'))))), 'no-threads': (ANSWER, threads(entries=(), status=3)),
     }
 
 
@@ -265,6 +279,11 @@ def bad():
         'interpreter-field': (REQUEST, interpreter(code_name=4096)), 'interpreter-field-of-frame': (REQUEST, interpreter(frame_at=72)),
         'interpreter-boolean': (REQUEST, interpreter(is_at_index=2)), 'interpreter-entry': (REQUEST, interpreter(entry=3)),
         'counters-request-pid': (REQUEST, request_counters(0)), 'counters-request-padding': (REQUEST, request_counters(padding=1)),
+        'threads-request-pid': (REQUEST, request_threads(0)), 'threads-request-tid': (REQUEST, request_threads(tids=(10, 0))),
+        'threads-request-size': (REQUEST, request_threads(tids=(10,), n=2)), 'threads-request-many': (REQUEST, request_threads(tids=(7,) * 65)),
+        'threads-pid': (ANSWER, threads(0)), 'threads-status': (ANSWER, threads(status=-1)), 'threads-size': (ANSWER, threads(n=2)),
+        'threads-many': (ANSWER, threads(n=201)), 'threads-tid': (ANSWER, threads(entries=(thread(0),))), 'threads-state': (ANSWER, threads(entries=(thread(state=128),))),
+        'threads-time': (ANSWER, threads(entries=(thread(time=-1),))), 'ask-waits': (TO_BROKER, ask(waits=2)), 'ask-reserved': (TO_BROKER, ask(reserved=1)),
         'failed-error': (FROM_WORKER, failed(-1)), 'failed-padding': (FROM_WORKER, failed(padding=1)), 'failed-text': (FROM_WORKER, failed(text=b'\xff')),
         'link-fds': (TO_WORKER, packet(LINK)), 'ask-version': (TO_BROKER, ask(version=2**31)), 'ask-owner': (TO_BROKER, ask(owner=-1)),
         'ask-padding': (TO_BROKER, ask(padding=1)), 'ask-memory-detail': (TO_BROKER, ask(detail=3)), 'ask-trace': (TO_BROKER, ask(trace=4)),
@@ -594,6 +613,13 @@ def brokers():
                        (probes(), probes(CHILD_PID), probes(1), probes(99), probes(notes=(), number=0), probes(CHILD_PID, notes=(), number=0)))
     for name, memory in (('probes', 2), ('probes-no', 1)):
         seeds[name] = live(ask(memory=memory), own) + follows + wait(7) + packet(CLOSE) + follows
+    looks = b''.join(data[:1] + bytes([data[1] | LINKED]) + data[2:] for data in (
+        request_threads(), request_threads(tids=(10, 2**30)), request_threads(CHILD_PID), request_threads(1), request_threads(99)))
+    for name, scope in (('threads', 0), ('threads-of-launch', 1)):
+        seeds[name] = live(ask(scope=scope, waits=1), own) + looks + wait(7) + packet(CLOSE) + looks
+    seeds['threads-of-another'] = live(ask(uid=77, waits=1), own) + looks + wait(7)
+    seeds['threads-of-system'] = live(ask(scope=4, waits=1), targets(PROVE, ())) + looks + wait(7)
+    seeds['threads-not-wanted'] = live(ask(), own) + looks
     seeds['join-early'] = ask() + own + serve + joins
     seeds['join-late'] = live(ask(), own) + packet(CLOSE) + joins
     seeds['ended'] = live(ask(), targets(PROVE, [(CHILD_PID, everything)])) + packet(STEP_CHILD_ENDS) + wait(7) + packet(REPORT)

@@ -136,6 +136,44 @@ def calls_captures(setting):
     return {f'calls-{name}': data for name, data in seeds.items()}
 
 
+def waits_file(records, version=1, begin=5, end=900, ended=True):
+    """records: (kind, numbers), as docs/protocol.md, "Waits", has them"""
+    data = b'SNDWAITS' + b''.join(number(value) for value in (version, 1100, begin, end))
+    for kind, body in [*records, *([(3, None)] if ended else [])]:
+        body = number(len(data)) if body is None else b''.join(number(value) for value in body)
+        data += number(kind) + number(len(body)) + body
+    return data
+
+
+def waits_captures(setting):
+    thread = (42, 43, 6, 0, 100, 40, 30, 20, 9, 1, 5, 7, 2)
+    others = (2, (3, 2, 10, 10, 0, 0, 0, 0, 0))
+    usual = [(1, thread), (1, (42, 44, 6, 1, *thread[4:])), (1, (50, 50, 6, 1, *thread[4:])), others]
+
+    def one(*files):
+        return capture(setting + [chunks(data, b'sonde/waits/%d' % (1 + i)) for i, data in enumerate(files)])
+
+    wrong = {
+        'pid': (1, (0, *thread[1:])), 'tid': (1, (42, 2**31, *thread[2:])), 'begin': (1, (42, 43, 2**63, *thread[3:])),
+        'ended': (1, (42, 43, 6, 2, *thread[4:])), 'sum': (1, (42, 43, 6, 0, 101, *thread[5:])),
+        'huge': (1, (42, 43, 6, 0, 2**61, 2**61, 0, 0, 0, 0, 0, 7, 2)), 'unsplit': (1, (*thread[:10], 21, 7, 2)),
+        'short': (1, thread[:-1]), 'shorter': (1, thread[:7]), 'younger': (1, (42, 43, 6, 0, 9, 9, 0, 0, 0, 0, 0, 7, 2)),
+        'others': (2, (3, 2, 11, 10, 0, 0, 0, 0, 0)), 'others-short': (2, (3,)),
+    }
+    seeds = {
+        'whole': one(waits_file(usual)),
+        'again': one(waits_file(usual), waits_file([(1, (42, 43, 6, 1, 110, 110, 0, 0, 0, 0, 0, 8, 2)), (7, (1, 2, 3))])),
+        'unended': one(waits_file(usual, ended=False)),
+        'record-open': one(waits_file(usual, ended=False) + b'\x01\x7f'),
+        'length': one(waits_file(usual, ended=False) + b'\x03\x01\x05'),
+        'magic': one(b'SNDWAITZ' + waits_file(usual)[8:]), 'version': one(waits_file(usual, version=2)),
+        'header': one(waits_file(usual, begin=901)), 'header-short': one(waits_file([], ended=False)[:10]),
+        'two-mixed': capture(setting + [chunks(waits_file(usual), b'sonde/waits/1', last=False), chunks(waits_file(usual), b'sonde/waits/2')]),
+    }
+    seeds |= {f'bad-{name}': one(waits_file([*usual, record])) for name, record in wrong.items()}
+    return {f'waits-{name}': data for name, data in seeds.items()}
+
+
 def capture(parts, n_samples=0, **changes):
     parts = [metadata(b'sonde', b'[sonde]\nversion=1\nevent=cpu-clock\n'), *parts, definitions(LEDGER)]
     return frames.header() + b''.join(parts) + closing(len(parts) + 1, n_samples, **changes)
@@ -194,6 +232,7 @@ def captures():
         'own-file': capture([process(42, b'x'), mapping(42, 0x400000, 0x403000, b'/proc/self/fd/0', 1), sample(42, [0x401000])], 1),
     }
     seeds |= calls_captures(setting)
+    seeds |= waits_captures(setting)
     seeds |= {f'frame-{name}': frames.header() + data for name, data in zip(frames.NAMES, frames.good())}
     return seeds | {'empty': b'', 'foreign': b'\x7fELF' + bytes(300), 'header': frames.header()}
 

@@ -10,10 +10,12 @@ N_REGS = 17
 EARLY = 1000  # before what a worker has to ask about
 
 MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, SAMPLE, MMAP2, LOST_SAMPLES = 1, 2, 3, 4, 5, 6, 7, 9, 10, 13
+SWITCH, SWITCH_CPU_WIDE = 14, 15
 CALLCHAIN_DEFERRED = 22
 MISC_KERNEL, MISC_USER, MISC_HYPERVISOR = 1, 2, 3
 MISC_EXEC = MISC_MMAP_DATA = 1 << 13
-MISC_BUILD_ID = 1 << 14
+MISC_BUILD_ID = MISC_PREEMPTED = 1 << 14
+MISC_OUT = 1 << 13
 CONTEXT_KERNEL, CONTEXT_USER, CONTEXT_USER_DEFERRED = 2**64 - 128, 2**64 - 512, 2**64 - 640
 COOKIE = 0x100000007
 
@@ -99,6 +101,9 @@ def good():
         'lost-samples': side(LOST_SAMPLES, struct.pack('<Q', 3), time=EARLY),
         'throttle': side(THROTTLE, bytes(24), time=EARLY),
         'unthrottle': side(UNTHROTTLE, bytes(24), time=EARLY),
+        'switch-on': side(SWITCH, b'', time=EARLY), 'switch-out': side(SWITCH, b'', MISC_OUT, time=EARLY),
+        'switch-preempted': side(SWITCH, b'', MISC_OUT | MISC_PREEMPTED, time=EARLY),
+        'switch-of-cpu': side(SWITCH_CPU_WIDE, struct.pack('<II', 666, 667), MISC_OUT, time=EARLY),
         'other': side(99, b'', time=EARLY),
     }
 
@@ -117,6 +122,7 @@ def bad():
         'stack-unaligned': sample(n_stack=127),
         'stack-valid': sample(n_valid=136),
         'chain-deferred': deferred(n_chain=2**61 + 2),
+        'switch-of-cpu-short': side(SWITCH_CPU_WIDE, bytes(4)),
         'deferred-short': side(CALLCHAIN_DEFERRED, bytes(8)),
         'mmap-short': side(MMAP, bytes(24)),
         'mmap2-short': side(MMAP2, struct.pack('<IIQQQ', 10, 10, 0x500000, 0x1000, 0)),

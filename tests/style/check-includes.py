@@ -79,7 +79,8 @@ LAYERS = {
         'names': ('stream', ['symbols/*.h', 'unwind/*.h']),
         'process': ('interpreter names perf stream', ['symbols/*.h', 'unwind/*.h']),
         'program': ('calls heap process stream', ['shared-ring/*.h']),
-        'worker': ('calls counters heap interpreter names perf process program stream', ['seccomp.h']),
+        'waits': ('perf stream', ['unwind/*.h']),
+        'worker': ('calls counters heap interpreter names perf process program stream waits', ['seccomp.h']),
     }),
     'client/base': GLIB + CONFIG + BASE,
     'client/model': CLIENT + CONFIG + ['protocol/*.h', 'symbols/*.h', 'zstd.h'],
@@ -119,7 +120,7 @@ REFUSED = {
 }
 # What the front and the broker share is for those who have rights.
 RIGHTS = [f'daemon/base/{name}.h' for name in ('asked', 'closer', 'proc-text', 'quota')]
-for room in ('calls', 'counters', 'heap', 'interpreter', 'names', 'perf', 'process', 'program', 'stream', 'worker'):
+for room in ('calls', 'counters', 'heap', 'interpreter', 'names', 'perf', 'process', 'program', 'stream', 'waits', 'worker'):
     REFUSED.setdefault(f'daemon/capture/{room}', []).extend(RIGHTS)
 
 # Who speaks D-Bus, with the service and with systemd: all else of the client asks these.

@@ -31,6 +31,7 @@ typedef union
   SondeMessageFile file;
   SondeMessageCounters counters;
   SondeMessageDocument document;
+  SondeMessageThreads threads;
   char bytes[SONDE_MESSAGE_MAX_SIZE];
 } Packet;
 
@@ -101,6 +102,7 @@ typedef struct
   guint n_rings;
   guint n_events;
   GPtrArray *maps; /* of rings, one page and its header each */
+  guint waits;     /* that are asked for */
   Packet got;
 } Front;
 
@@ -231,7 +233,8 @@ ask (Front *self, SondeScope scope)
                                          .frequency_hz = 99,
                                          .children = TRUE,
                                          .max_depth = 127,
-                                         .counters = SONDE_COUNTERS_PROCESS } };
+                                         .counters = SONDE_COUNTERS_PROCESS,
+                                         .waits = self->waits } };
 
   send_message (self->fd, &message, sizeof message, NULL, 0);
 }
@@ -617,6 +620,56 @@ serves_a_session (Front *self, gconstpointer data)
   expect_end (self, EXIT_FAILURE);
 }
 
+/* @tid: 0: all */
+static void
+ask_for_threads (Front *self, pid_t pid, pid_t tid)
+{
+  struct
+  {
+    SondeMessageThreadsRequest request;
+    gint32 tid;
+  } message
+      = { .request = { .header.type = SONDE_MESSAGE_THREADS_REQUEST, .pid = pid }, .tid = tid };
+
+  message.request.n_threads = tid != 0;
+  send_message (self->link, &message,
+                sizeof message.request + message.request.n_threads * sizeof message.tid, NULL, 0);
+  expect_of_worker (self, SONDE_MESSAGE_THREADS);
+  g_assert_cmpint (self->got.threads.pid, ==, pid);
+  g_assert_cmpuint (self->got.threads.n_more, ==, 0);
+}
+
+static void
+tells_of_threads (Front *self, gconstpointer data)
+{
+  const SondeMessageThread *thread = self->got.threads.threads;
+
+  self->waits = SONDE_WAITS_TIMES;
+  if (!go_live (self))
+    return;
+  g_assert_cmpuint (count_events (self), ==, self->n_rings); /* one thread */
+  g_assert_cmpuint (self->n_rings % 3, ==, 0);
+  ask_for_threads (self, self->target, 0);
+  g_assert_cmpint (self->got.threads.status, ==, 0);
+  g_assert_cmpuint (self->got.threads.n_threads, ==, 1);
+  g_assert_cmpint (thread->tid, ==, self->target);
+  g_assert_true (thread->state == 'S' || thread->state == 'R');
+  g_assert_cmpuint (thread->slices, >, 0);
+  g_assert_cmpint (thread->time_ns, >, 0);
+  ask_for_threads (self, self->target, self->target);
+  g_assert_cmpuint (self->got.threads.n_threads, ==, 1);
+  g_assert_cmpuint (thread->state, ==, 0);
+  /* One of another process, and what the session does not follow. */
+  ask_for_threads (self, self->target, 1);
+  g_assert_cmpint (self->got.threads.status, ==, 0);
+  g_assert_cmpuint (self->got.threads.n_threads, ==, 0);
+  ask_for_threads (self, getpid (), 0);
+  g_assert_cmpint (self->got.threads.status, ==, EPERM);
+  g_assert_cmpuint (self->got.threads.n_threads, ==, 0);
+  ask_for_threads (self, G_MAXINT32, 0);
+  g_assert_cmpint (self->got.threads.status, ==, ESRCH);
+}
+
 static void
 tells_of_the_end_of_targets_again (Front *self, gconstpointer data)
 {
@@ -680,6 +733,7 @@ main (int argc, char **argv)
   ADD ("adds-no-target-twice", adds_no_target_twice);
   ADD ("says-what-the-machine-has", says_what_the_machine_has);
   ADD ("serves-a-session", serves_a_session);
+  ADD ("tells-of-threads", tells_of_threads);
   ADD ("tells-of-the-end-of-targets-again", tells_of_the_end_of_targets_again);
   ADD ("tells-of-targets-before-their-end", tells_of_targets_before_their_end);
   ADD ("ends-with-its-front-alone", ends_with_its_front_alone);

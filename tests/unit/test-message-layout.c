@@ -11,7 +11,7 @@
 /* Of the text below. When it changes raise SONDE_MESSAGE_VERSION and write the new pair here; what
  * has been released keeps its own. */
 #define VERSION 6
-#define DIGEST  "af005333aaee7e587ace3a7aa347f94f62926e08e2db18db93f630d0e82d5273"
+#define DIGEST  "3b44d9204cdd0d78117ba191915684cabaf912f218b2b71653d360269871f678"
 
 typedef struct
 {
@@ -209,6 +209,32 @@ static const struct
         FIELD (SondeMessageProbed, status),
         FIELD (SondeMessageProbed, padding),
     } },
+  { "SondeMessageThreadsRequest",
+    sizeof (SondeMessageThreadsRequest),
+    {
+        FIELD (SondeMessageThreadsRequest, header),
+        FIELD (SondeMessageThreadsRequest, pid),
+        FIELD (SondeMessageThreadsRequest, n_threads),
+    } },
+  { "SondeMessageThread",
+    sizeof (SondeMessageThread),
+    {
+        FIELD (SondeMessageThread, tid),
+        FIELD (SondeMessageThread, state),
+        FIELD (SondeMessageThread, on_ns),
+        FIELD (SondeMessageThread, delay_ns),
+        FIELD (SondeMessageThread, slices),
+        FIELD (SondeMessageThread, time_ns),
+    } },
+  { "SondeMessageThreads",
+    sizeof (SondeMessageThreads),
+    {
+        FIELD (SondeMessageThreads, header),
+        FIELD (SondeMessageThreads, pid),
+        FIELD (SondeMessageThreads, n_threads),
+        FIELD (SondeMessageThreads, n_more),
+        FIELD (SondeMessageThreads, status),
+    } },
   { "SondeMessageInterpreter",
     sizeof (SondeMessageInterpreter),
     {
@@ -336,6 +362,8 @@ static const struct
         FIELD (SondeAsked, trace_depth),
         FIELD (SondeAsked, trace_budget),
         FIELD (SondeAsked, interpreters),
+        FIELD (SondeAsked, waits),
+        FIELD (SondeAsked, padding),
         FIELD (SondeAsked, trace_filter),
         FIELD (SondeAsked, unit),
     } },

@@ -280,6 +280,72 @@ good_interpreter (void)
   return message;
 }
 
+/* Room behind for entries. */
+typedef struct
+{
+  SondeMessageThreadsRequest request;
+  gint32 tids[SONDE_MESSAGE_MAX_ASKED_THREADS + 1];
+} ThreadsRequest;
+
+static void
+refuses_requests_for_threads_that_cannot_be (void)
+{
+  ThreadsRequest message = {
+    .request = { .header = { SONDE_MESSAGE_THREADS_REQUEST, sizeof (SondeMessageThreadsRequest) },
+                 .pid = 7 },
+    .tids = { 7, 8 },
+  };
+  const guint32 size_bytes = sizeof message.request + 2 * sizeof (gint32);
+
+  assert_taken (&message, sizeof message.request, 0); /* all threads */
+  message.request.header.size = size_bytes;
+  message.request.n_threads = 2;
+  assert_taken (&message, size_bytes, 0);
+  message.request.n_threads = 1;
+  assert_refused (&message, size_bytes, 0, "size does not fit the number of threads");
+  message.request.n_threads = 2;
+  message.tids[1] = 0;
+  assert_refused (&message, size_bytes, 0, "impossible thread");
+  message.tids[1] = 8;
+  message.request.pid = 0;
+  assert_refused (&message, size_bytes, 0, "impossible request");
+  message.request.pid = 7;
+  message.request.n_threads = SONDE_MESSAGE_MAX_ASKED_THREADS + 1;
+  message.request.header.size = sizeof message;
+  assert_refused (&message, sizeof message, 0, "number of threads out of range");
+}
+
+static void
+refuses_threads_that_cannot_be (void)
+{
+  struct
+  {
+    SondeMessageThreads message;
+    SondeMessageThread threads[2];
+  } told
+      = { .message = { .header = { SONDE_MESSAGE_THREADS, sizeof told }, .pid = 7, .n_threads = 2 },
+          .threads = { { .tid = 7, .state = 'S' }, { .tid = 8 } } };
+  const typeof (told) good = told;
+
+  assert_taken (&told, sizeof told, 0);
+#define REFUSE(change, expected)                                                                   \
+  G_STMT_START                                                                                     \
+  {                                                                                                \
+    told = good;                                                                                   \
+    change;                                                                                        \
+    assert_refused (&told, sizeof told, 0, expected);                                              \
+  }                                                                                                \
+  G_STMT_END
+  REFUSE (told.message.pid = 0, "impossible process");
+  REFUSE (told.message.status = -1, "impossible process");
+  REFUSE (told.message.n_threads = SONDE_MESSAGE_MAX_THREADS + 1, "number of threads out of range");
+  REFUSE (told.message.n_threads = 1, "size does not fit the number of threads");
+  REFUSE (told.threads[1].tid = 0, "impossible thread");
+  REFUSE (told.threads[1].state = 0x80, "impossible thread");
+  REFUSE (told.threads[1].time_ns = -1, "impossible thread");
+#undef REFUSE
+}
+
 static void
 refuses_interpreters_that_cannot_be (void)
 {
@@ -549,6 +615,8 @@ refuses_to_be_asked_for_what_cannot_be (void)
   REFUSE (ask.asked.trace_slow_us = SONDE_LIMIT_TRACE_SLOW_US + 1, "slow calls out of range");
   REFUSE (ask.asked.trace_budget = 100 * SONDE_LIMIT_TRACE_BUDGET + 1, "trace budget out of range");
   REFUSE (ask.asked.interpreters = 2, "neither yes nor no");
+  REFUSE (ask.asked.waits = SONDE_N_WAITS, "unknown waits");
+  REFUSE (ask.asked.padding = 1, "unknown waits");
   REFUSE (memset (ask.asked.trace_filter, 'x', sizeof ask.asked.trace_filter),
           "a filter without its end");
   REFUSE (ask.asked.scope = SONDE_N_SCOPES, "unknown scope");
@@ -709,6 +777,9 @@ main (int argc, char **argv)
                    refuses_requests_without_a_process);
   g_test_add_func ("/message/refuses-requests-for-files-of-no-kind",
                    refuses_requests_for_files_of_no_kind);
+  g_test_add_func ("/message/refuses-requests-for-threads-that-cannot-be",
+                   refuses_requests_for_threads_that_cannot_be);
+  g_test_add_func ("/message/refuses-threads-that-cannot-be", refuses_threads_that_cannot_be);
   g_test_add_func ("/message/refuses-interpreters-that-cannot-be",
                    refuses_interpreters_that_cannot_be);
   g_test_add_func ("/message/refuses-impossible-probes", refuses_impossible_probes);

@@ -569,6 +569,50 @@ refuses_a_deferred_chain_beyond_its_record (void)
   assert_refused (end (&builder), SONDE_PERF_RECORD_FAULT_SHORT);
 }
 
+static SondePerfRecordSwitch
+decode_switch (uint32_t type, uint16_t misc)
+{
+  Builder builder;
+  SondePerfRecord record;
+
+  begin (&builder, type, misc);
+  if (type == PERF_RECORD_SWITCH_CPU_WIDE)
+    put32 (&builder, 666, 667); /* whom nobody may know */
+  put_trailer (&builder);
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
+                   SONDE_PERF_RECORD_OK);
+  g_assert_cmpint (record.type, ==, SONDE_PERF_RECORD_SWITCH);
+  g_assert_cmpint (record.pid, ==, 10);
+  g_assert_cmpint (record.tid, ==, 11);
+  g_assert_cmpint (record.time_ns, ==, 5000);
+  return record.switched;
+}
+
+static void
+decodes_switches (void)
+{
+  SondePerfRecordSwitch on = decode_switch (PERF_RECORD_SWITCH, 0);
+  SondePerfRecordSwitch off = decode_switch (PERF_RECORD_SWITCH, PERF_RECORD_MISC_SWITCH_OUT);
+  SondePerfRecordSwitch preempted
+      = decode_switch (PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_MISC_SWITCH_OUT | 1 << 14);
+
+  g_assert_true (!on.is_out && !on.is_preempted && !on.is_of_cpu);
+  g_assert_true (off.is_out && !off.is_preempted && !off.is_of_cpu);
+  g_assert_true (preempted.is_out && preempted.is_preempted && preempted.is_of_cpu);
+}
+
+static void
+refuses_a_short_switch (void)
+{
+  Builder builder;
+  SondePerfRecord record;
+
+  begin (&builder, PERF_RECORD_SWITCH_CPU_WIDE, 0);
+  put_trailer (&builder);
+  g_assert_cmpint (sonde_perf_decoder_decode (&decoder, end (&builder), &record), ==,
+                   SONDE_PERF_RECORD_FAULT_SHORT);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -604,5 +648,7 @@ main (int argc, char **argv)
   g_test_add_func ("/perf-decoder/walk/is-known-by-its-event", knows_walks_by_their_event);
   g_test_add_func ("/perf-decoder/probe/refuses-hits-that-are-cut", refuses_hits_that_are_cut);
   g_test_add_func ("/perf-decoder/probe/is-known-by-its-event", knows_hits_by_their_event);
+  g_test_add_func ("/perf-decoder/decodes-switches", decodes_switches);
+  g_test_add_func ("/perf-decoder/refuses-a-short-switch", refuses_a_short_switch);
   return g_test_run ();
 }

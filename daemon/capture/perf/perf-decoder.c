@@ -414,6 +414,29 @@ decode_lost (bool with_id, RecordCursor *cursor, SondePerfRecord *record)
   return take_u64 (cursor, &record->n_lost) ? SONDE_PERF_RECORD_OK : SONDE_PERF_RECORD_FAULT_SHORT;
 }
 
+#ifndef PERF_RECORD_MISC_SWITCH_OUT_PREEMPT
+#define PERF_RECORD_MISC_SWITCH_OUT_PREEMPT (1 << 14)
+#endif
+
+/* The thread is the trailer's. */
+static SondePerfRecordFault
+decode_switch (const struct perf_event_header *header,
+               RecordCursor *cursor,
+               SondePerfRecord *record)
+{
+  uint32_t other_pid, other_tid;
+  bool is_of_cpu = header->type == PERF_RECORD_SWITCH_CPU_WIDE;
+
+  if (is_of_cpu && !take_u32_pair (cursor, &other_pid, &other_tid))
+    return SONDE_PERF_RECORD_FAULT_SHORT;
+  record->type = SONDE_PERF_RECORD_SWITCH;
+  record->switched.is_of_cpu = is_of_cpu;
+  record->switched.is_out = (header->misc & PERF_RECORD_MISC_SWITCH_OUT) != 0;
+  record->switched.is_preempted
+      = record->switched.is_out && (header->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0;
+  return SONDE_PERF_RECORD_OK;
+}
+
 static SondePerfRecordFault
 decode_body (const SondePerfDecoder *self,
              const struct perf_event_header *header,
@@ -460,6 +483,9 @@ decode_body (const SondePerfDecoder *self,
     case PERF_RECORD_UNTHROTTLE:
       record->type = SONDE_PERF_RECORD_UNTHROTTLE;
       return SONDE_PERF_RECORD_OK;
+    case PERF_RECORD_SWITCH:
+    case PERF_RECORD_SWITCH_CPU_WIDE:
+      return decode_switch (header, cursor, record);
     default:
       record->type = SONDE_PERF_RECORD_OTHER;
       return SONDE_PERF_RECORD_OK;

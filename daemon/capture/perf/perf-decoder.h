@@ -22,6 +22,7 @@ typedef enum
   SONDE_PERF_RECORD_LOST_SAMPLES, /* the hardware dropped them */
   SONDE_PERF_RECORD_THROTTLE,
   SONDE_PERF_RECORD_UNTHROTTLE,
+  SONDE_PERF_RECORD_SWITCH, /* a thread was put on a processor, or taken off it */
 } SondePerfRecordType;
 
 /* Where the sampled instruction was. */
@@ -89,6 +90,15 @@ typedef struct
   int32_t parent_tid;
 } SondePerfRecordTask;
 
+/* Which thread gave way to it, or came after it, records of whole processors tell, too: that is
+ * skipped, since it may be a stranger's. */
+typedef struct
+{
+  bool is_out;
+  bool is_preempted; /* out, but it could go on */
+  bool is_of_cpu;    /* told by an event of a whole processor */
+} SondePerfRecordSwitch;
+
 /* Pointers lead into the record: they are as old as it. */
 typedef struct
 {
@@ -106,7 +116,8 @@ typedef struct
     SondePerfRecordMap map;
     SondePerfRecordComm comm;
     SondePerfRecordTask task; /* FORK, EXIT */
-    uint64_t n_lost;          /* LOST, LOST_SAMPLES */
+    SondePerfRecordSwitch switched;
+    uint64_t n_lost; /* LOST, LOST_SAMPLES */
   };
 } SondePerfRecord;
 

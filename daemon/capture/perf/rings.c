@@ -45,6 +45,7 @@ struct SondeRings
   gpointer user_data;
   size_t sample_bytes; /* of each ring, wanted at first */
   size_t sideband_bytes;
+  size_t switches_bytes;
   GPtrArray *rings; /* Ring */
   guint n_mapped;   /* of them; the rest came in messages that others follow */
   CpuRing **heap;   /* room for all mapped rings; the oldest front at 0 */
@@ -61,6 +62,7 @@ struct SondeRings
   guint64 n_lost;
   guint64 n_walks_lost;
   guint64 n_probes_lost;
+  guint64 n_switches_lost;
 
   gboolean has_late;   /* events: only then tasks may be told of twice */
   GHashTable *origins; /* uint64_t id, in boxes → the task that the event was opened on */
@@ -119,6 +121,7 @@ sonde_rings_new (const SondeMessageSetup *setup,
   self->user_data = user_data;
   self->sample_bytes = MAX (sonde_rings_wanted (setup), page_bytes);
   self->sideband_bytes = MAX (SONDE_RINGS_SIDEBAND_BYTES, page_bytes);
+  self->switches_bytes = MAX (SONDE_RINGS_SWITCHES_BYTES, page_bytes);
   self->rings = g_ptr_array_new_with_free_func (ring_free);
   self->read_format = setup->read_format;
   self->events = g_array_new (FALSE, FALSE, sizeof (Event));
@@ -173,15 +176,17 @@ append (SondeRings *self, int fd, unsigned kind)
   return ring;
 }
 
+/* Sizes by kind of ring. */
+typedef size_t RingSizes[SONDE_EVENT_SWITCHES + 1];
+
 /* Returns: 0, or a negative errno and none of the new rings is mapped */
 static int
-map_all (SondeRings *self, size_t sample_bytes, size_t sideband_bytes)
+map_all (SondeRings *self, const RingSizes sizes)
 {
   for (guint i = self->n_mapped; i < self->rings->len; i++)
     {
       CpuRing *ring = g_ptr_array_index (self->rings, i);
-      size_t size_bytes = ring->kind == SONDE_EVENT_SAMPLES ? sample_bytes : sideband_bytes;
-      int r = sonde_perf_ring_open (ring->fd, size_bytes, &ring->ring);
+      int r = sonde_perf_ring_open (ring->fd, sizes[ring->kind], &ring->ring);
 
       if (r == 0)
         continue;
@@ -200,24 +205,32 @@ map_all (SondeRings *self, size_t sample_bytes, size_t sideband_bytes)
 static int
 map_new (SondeRings *self)
 {
-  size_t samples = self->sample_bytes;
-  size_t sideband = self->sideband_bytes;
+  static const RingSizes least = { [SONDE_EVENT_SAMPLES] = SONDE_RINGS_MIN_SAMPLE_BYTES,
+                                   [SONDE_EVENT_SIDEBAND] = SONDE_RINGS_MIN_SIDEBAND_BYTES,
+                                   [SONDE_EVENT_SWITCHES] = SONDE_RINGS_MIN_SWITCHES_BYTES };
+  RingSizes sizes = { [SONDE_EVENT_SAMPLES] = self->sample_bytes,
+                      [SONDE_EVENT_SIDEBAND] = self->sideband_bytes,
+                      [SONDE_EVENT_SWITCHES] = self->switches_bytes };
   int r;
 
-  while ((r = map_all (self, samples, sideband)) != 0)
+  while ((r = map_all (self, sizes)) != 0)
     {
-      if ((r != -EPERM && r != -ENOMEM)
-          || (samples <= SONDE_RINGS_MIN_SAMPLE_BYTES
-              && sideband <= SONDE_RINGS_MIN_SIDEBAND_BYTES))
+      gboolean may_shrink = FALSE;
+
+      for (guint kind = 0; kind < G_N_ELEMENTS (sizes); kind++)
+        {
+          may_shrink = may_shrink || sizes[kind] > least[kind];
+          sizes[kind] = MAX (sizes[kind] / 2, least[kind]);
+        }
+      if ((r != -EPERM && r != -ENOMEM) || !may_shrink)
         {
           g_ptr_array_set_size (self->rings, (gint) self->n_mapped);
           return r;
         }
-      samples = MAX (samples / 2, SONDE_RINGS_MIN_SAMPLE_BYTES);
-      sideband = MAX (sideband / 2, SONDE_RINGS_MIN_SIDEBAND_BYTES);
     }
-  self->sample_bytes = samples;
-  self->sideband_bytes = sideband;
+  self->sample_bytes = sizes[SONDE_EVENT_SAMPLES];
+  self->sideband_bytes = sizes[SONDE_EVENT_SIDEBAND];
+  self->switches_bytes = sizes[SONDE_EVENT_SWITCHES];
   for (guint i = self->n_mapped; i < self->rings->len; i++)
     {
       CpuRing *ring = g_ptr_array_index (self->rings, i);
@@ -468,6 +481,8 @@ read_event (SondeRings *self, Event *event)
     self->n_walks_lost += values[at] - event->n_lost;
   else if (event->kind == SONDE_EVENT_PROBES)
     self->n_probes_lost += values[at] - event->n_lost;
+  else if (event->kind == SONDE_EVENT_SWITCHES)
+    self->n_switches_lost += values[at] - event->n_lost;
   else
     self->n_lost += values[at] - event->n_lost;
   event->n_lost = values[at];
@@ -546,6 +561,12 @@ guint64
 sonde_rings_n_probes_lost (const SondeRings *self)
 {
   return self->n_probes_lost;
+}
+
+guint64
+sonde_rings_n_switches_lost (const SondeRings *self)
+{
+  return self->n_switches_lost;
 }
 
 gboolean

@@ -20,6 +20,9 @@
 #define SONDE_RINGS_MIN_SAMPLE_BYTES   (128u << 10) /* two records of the largest size */
 #define SONDE_RINGS_SIDEBAND_BYTES     (512u << 10) /* of one CPU */
 #define SONDE_RINGS_MIN_SIDEBAND_BYTES (32u << 10)
+/* 13,000 times that a thread is put on a processor and taken off it; and 800. */
+#define SONDE_RINGS_SWITCHES_BYTES     (1u << 20)
+#define SONDE_RINGS_MIN_SWITCHES_BYTES (64u << 10)
 #define SONDE_RINGS_WINDOW_NS          2000000
 /* Closing the event of a thread that exited would end the events its children inherited, so none of
  * a task is closed before the session is over. */
@@ -133,10 +136,11 @@ gboolean sonde_rings_counts_lost (const SondeRings *self);
 /* Reads up to @budget events further round and returns the sum of the samples that all of them
  * lost, as last read. */
 guint64 sonde_rings_read_lost (SondeRings *self, guint budget);
-/* The same of what walks of interpreters lost, as read with those. */
+/* The same of what walks of interpreters lost, and of switches, as read with those. */
 guint64 sonde_rings_n_walks_lost (const SondeRings *self);
 /* And of hits of probes. */
 guint64 sonde_rings_n_probes_lost (const SondeRings *self);
+guint64 sonde_rings_n_switches_lost (const SondeRings *self);
 
 /**
  * sonde_rings_is_duplicate:

@@ -129,6 +129,15 @@ replaces_code (const SondeWorkerSession *self, const SondePerfRecord *record)
   return FALSE;
 }
 
+/* A process that is made, but not followed. */
+static gboolean
+is_left_out (const SondeWorkerSession *self, const SondePerfRecord *record)
+{
+  return record->type == SONDE_PERF_RECORD_FORK && record->pid != record->task.parent_pid
+         && !self->setup.asked.children && self->setup.asked.scope != SONDE_SCOPE_SYSTEM
+         && !sonde_scope_is_group (self->setup.asked.scope);
+}
+
 static SondeRingsAnswer
 take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean pressed)
 {
@@ -160,6 +169,8 @@ take_sideband (SondeWorkerSession *self, const SondePerfRecord *record, gboolean
     sonde_interpreters_forget (self->interpreters, record->pid);
   if ((is_exec || is_exit) && self->heap_probes != NULL)
     sonde_heap_probes_ended (self->heap_probes, record->pid);
+  if (self->waits != NULL && !is_left_out (self, record))
+    sonde_wait_book_take (self->waits, record);
   sonde_tracker_follow (self->tracker, record);
   if (record->type == SONDE_PERF_RECORD_MAP && record->map.executable)
     sonde_dispatch_meet (self, record->pid);
@@ -234,9 +245,18 @@ take_record (const struct perf_event_header *header,
     case SONDE_PERF_RECORD_FORK:
     case SONDE_PERF_RECORD_EXIT:
       return take_sideband (self, &record, pressed);
+    case SONDE_PERF_RECORD_SWITCH:
+      if (self->waits != NULL)
+        sonde_wait_book_take (self->waits, &record);
+      break;
     case SONDE_PERF_RECORD_LOST:
       if (kind == SONDE_EVENT_SAMPLES)
         self->n_lost_records += record.n_lost;
+      else if (kind == SONDE_EVENT_SWITCHES)
+        {
+          if (self->waits != NULL)
+            sonde_wait_book_take (self->waits, &record);
+        }
       else
         {
           sonde_tally_add (&self->tally, SONDE_STATISTIC_LOST_SIDEBAND, record.n_lost);
@@ -283,6 +303,8 @@ ring_damaged (unsigned kind, gpointer user_data)
 
   if (kind == SONDE_EVENT_SIDEBAND)
     lost_sideband (self);
+  if (kind == SONDE_EVENT_SWITCHES && self->waits != NULL)
+    sonde_wait_book_pause (self->waits, sonde_stream_now_ns ());
   sonde_recorder_warn (self->recorder,
                        "A ring held an impossible record; what was in it could not be read");
 }
@@ -373,6 +395,8 @@ sonde_dispatch_run (SondeWorkerSession *self)
   if (result == SONDE_RINGS_EMPTY || result == SONDE_RINGS_YOUNG)
     {
       self->taken_ns = now_ns - SONDE_RINGS_WINDOW_NS;
+      if (self->waits != NULL && !draining)
+        sonde_wait_book_advance (self->waits, self->taken_ns);
       sonde_inferiors_records_taken (self->inferiors, self->taken_ns);
     }
 
@@ -413,6 +437,8 @@ sonde_dispatch_tick (SondeWorkerSession *self, gboolean reads_lost, gboolean rep
   sonde_recorder_settle_names (self->recorder, FALSE);
   sonde_tracker_ask_for_names (self->tracker, FALSE);
   sonde_dispatch_count (self);
+  if (self->waits != NULL)
+    sonde_wait_book_tick (self->waits, self->taken_ns);
   if (reads_lost)
     read_lost (self, LOST_READS_A_TURN);
   if (!reports)
@@ -456,6 +482,8 @@ sonde_dispatch_end (SondeWorkerSession *self)
   if (self->interpreters != NULL)
     sonde_interpreters_check_losses (self->interpreters,
                                      self->tally.values[SONDE_STATISTIC_WALKS_LOST]);
+  if (self->waits != NULL)
+    sonde_wait_book_end (self->waits, sonde_rings_n_switches_lost (self->rings));
   sonde_inferiors_end (self->inferiors);
   sonde_unheard_end (self->unheard);
   sonde_recorder_settle_maps (self->recorder);

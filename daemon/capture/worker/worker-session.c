@@ -93,6 +93,15 @@ send_probes (SondeMessageProbes *message, gpointer user_data)
          && sonde_channel_send (self->link, message, sizeof *message, NULL, 0, NULL);
 }
 
+static gboolean
+ask_threads (SondeMessageThreadsRequest *request, gsize size_bytes, gpointer user_data)
+{
+  SondeWorkerSession *self = user_data;
+
+  request->header.type = SONDE_MESSAGE_THREADS_REQUEST;
+  return self->link != NULL && sonde_channel_send (self->link, request, size_bytes, NULL, 0, NULL);
+}
+
 /* @message: the struct of @type, all but the header */
 static void
 tell (SondeWorkerSession *self, SondeMessageType type, gpointer message, gsize size_bytes)
@@ -219,6 +228,8 @@ begin_drain (SondeWorkerSession *self)
       sonde_unheard_stop (self->unheard, now_ns);
       sonde_dispatch_count (self);
     }
+  if (self->waits != NULL)
+    sonde_wait_book_stop (self->waits, now_ns);
   self->state = DRAINING;
   sonde_recorder_await_readers (self->recorder);
   sonde_tracker_ask_for_names (self->tracker, TRUE);
@@ -237,13 +248,15 @@ answer_stop (SondeWorkerSession *self)
   self->is_answered = TRUE;
 }
 
-/* At the end: files in which programs name what they made are asked for and read a last time. */
+/* At the end: files in which programs name what they made are asked for and read a last time, and
+ * threads are looked at. */
 static gboolean
-names_are_due (SondeWorkerSession *self)
+answers_are_due (SondeWorkerSession *self)
 {
   gboolean is_read = !sonde_jit_names_work (self->jit_names);
 
-  return (!is_read || sonde_tracker_awaits_names (self->tracker))
+  return (!is_read || sonde_tracker_awaits_names (self->tracker)
+          || (self->waits != NULL && sonde_wait_book_are_awaited (self->waits)))
          && sonde_stream_now_ns () < self->wait_until_ns;
 }
 
@@ -259,7 +272,7 @@ on_drain (gpointer user_data)
   if (draining
       && !sonde_inferiors_drain (self->inferiors, sonde_stream_now_ns () >= self->urgent_ns))
     result = SONDE_RINGS_BUDGET;
-  if (draining && result == SONDE_RINGS_EMPTY && names_are_due (self))
+  if (draining && result == SONDE_RINGS_EMPTY && answers_are_due (self))
     {
       g_source_set_ready_time (self->drain, g_get_monotonic_time () + NO_ROOM_US);
       return G_SOURCE_CONTINUE;
@@ -495,6 +508,8 @@ on_link_closed (SondeChannel *channel, const GError *error, gpointer user_data)
   g_clear_pointer (&self->link, sonde_channel_free);
   if (self->tracker != NULL)
     sonde_tracker_give_up (self->tracker);
+  if (self->waits != NULL)
+    sonde_wait_book_give_up (self->waits);
   if (self->state & (RUNNING | PAUSED | DRAINING))
     warn_of_silence (self);
   drain_soon (self);
@@ -548,6 +563,9 @@ handle_setup (SondeWorkerSession *self, const Packet *packet)
     self->interpreters = sonde_interpreters_new (self->processes, self->recorder, &self->tally,
                                                  send_interpreter, self);
   self->counters = sonde_counters_new (self->recorder, ask_counters, self);
+  if (setup->asked.waits != SONDE_WAITS_OFF)
+    self->waits = sonde_wait_book_new (self->recorder, self->processes, &self->tally, hides_others,
+                                       ask_threads, self);
   sonde_dispatch_set_up (self);
   describe (self, 0, 0);
   self->tick_source = g_timeout_add (TICK_MS, on_tick, self);
@@ -687,6 +705,9 @@ handle_process (SondeWorkerSession *self, const Packet *packet)
   int cgroup_fd = process->fds & SONDE_PROCESS_FD_CGROUP ? *fd : -1;
 
   sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, process->status == ETIMEDOUT);
+  /* Unasked it is a target, whose threads may exist. */
+  if (self->waits != NULL && process->request_id == 0 && process->status == 0)
+    sonde_wait_book_meet (self->waits, process->pid);
   sonde_tracker_answer_process (self->tracker, process, maps_fd, cmdline_fd, cgroup_fd);
   sonde_dispatch_meet (self, process->pid);
   drain_soon (self);
@@ -711,6 +732,14 @@ handle_probed (SondeWorkerSession *self, const Packet *packet)
   sonde_tally_add (&self->tally, SONDE_STATISTIC_TARGET_STUCK, probed->status == ETIMEDOUT);
   if (self->heap_probes != NULL)
     sonde_heap_probes_answer (self->heap_probes, probed);
+}
+
+static void
+handle_threads (SondeWorkerSession *self, const Packet *packet)
+{
+  if (self->waits != NULL)
+    sonde_wait_book_answer (self->waits, packet->message);
+  drain_soon (self);
 }
 
 static void
@@ -756,6 +785,8 @@ handle_pause (SondeWorkerSession *self, const Packet *packet)
   if (is_paused && self->state == RUNNING)
     sonde_unheard_stop (self->unheard, sonde_stream_now_ns ());
   sonde_rings_enable (self->rings, !is_paused);
+  if (is_paused && self->waits != NULL)
+    sonde_wait_book_pause (self->waits, sonde_stream_now_ns ());
   sonde_inferiors_pause (self->inferiors, is_paused);
   self->state = is_paused ? PAUSED : RUNNING;
 }
@@ -828,6 +859,7 @@ static const struct
   [SONDE_MESSAGE_SNAPSHOT] = { handle_snapshot, WHILE_ON | DRAINING | FINISHING, 0 },
   [SONDE_MESSAGE_COUNTERS] = { handle_counters, SET_UP | WHILE_ON, DRAINING | FINISHING },
   [SONDE_MESSAGE_LEAVE] = { handle_leave, DONE, 0 },
+  [SONDE_MESSAGE_THREADS] = { handle_threads, WHILE_ON | DRAINING, FINISHING },
 };
 
 static void
@@ -915,6 +947,7 @@ sonde_worker_session_free (SondeWorkerSession *self)
   sonde_tracker_free (self->tracker);
   sonde_interpreters_free (self->interpreters);
   sonde_jit_names_free (self->jit_names);
+  sonde_wait_book_free (self->waits);
   sonde_counters_free (self->counters);
   sonde_recorder_free (self->recorder);
   sonde_stream_state_free (self->stream_state);

@@ -16,6 +16,7 @@
 #include "daemon/capture/program/heap-probes.h"
 #include "daemon/capture/program/inferiors.h"
 #include "daemon/capture/stream/recorder.h"
+#include "daemon/capture/waits/wait-book.h"
 #include "daemon/capture/worker/flight-recorder.h"
 
 /**
@@ -86,12 +87,13 @@ typedef struct
   SondeSampledAddresses *addresses; /* NULL: they are not to be named, or the recorder has them */
   SondeInterpreters *interpreters;  /* NULL: not asked for */
   SondeCounters *counters;
+  SondeWaitBook *waits; /* NULL: not asked for */
 
   /* from START on */
   SondeUnwinder *unwinder;
   SondeSampler *sampler;
   SondeInferiors *inferiors;
-  SondeHeapProbes *heap_probes; /* NULL: the session is not a sampled one */
+  SondeHeapProbes *heap_probes;         /* NULL: the session is not a sampled one */
   SondeFlightRecorder *flight_recorder; /* NULL: not asked for */
   SondeUnheard *unheard;                /* NULL: nothing of the command is to tell of its heap */
   SondeClocks clocks;                   /* as they were compared last */

@@ -724,6 +724,7 @@ static const SondeOptionRow rows[] = {
   { "interpreters", "s", AT (asked.interpreters), .normal = TRUE,
     .words = sonde_interpreters_names },
   { "symbols", "s", AT (asked.symbols), .normal = TRUE, .words = sonde_symbols_names },
+  { "waits", "s", AT (asked.waits), .normal = SONDE_WAITS_OFF, .words = sonde_waits_names },
   { "memory", "s", AT (asked.memory), .normal = SONDE_MEMORY_OFF, .words = sonde_memory_names },
   { "memory-interval", "t", AT (asked.memory_interval_bytes), .normal = 512 * 1024, .min = 1,
     .max = SONDE_LIMIT_MEMORY_INTERVAL },
