@@ -385,6 +385,7 @@ complete (Story *story, Packet *packet, int *fds)
       return 0;
     case SONDE_MESSAGE_PROBES:
       probes->pid = pid_of (story, probes->pid);
+      return 0;
     case SONDE_MESSAGE_THREADS_REQUEST:
       threads->pid = pid_of (story, threads->pid);
       return 0;
