@@ -24,7 +24,7 @@ COPY = '/usr/src/sonde'  # in ROOT
 BUILDER = 'builder'
 YES = '/usr/src/apt.conf'  # what people answer
 # What belongs to those who install, and what programs of others write.
-OTHERS = re.compile(r'/(var/(lib/(dpkg|apt|systemd)|cache|log)|proc|sys|dev|tmp|run|usr/src|etc/(passwd|shadow|group|gshadow)-?$)')
+OTHERS = re.compile(r'/(var/(lib/(dpkg|apt|systemd)|cache|log)|proc|sys|dev|tmp|run|usr/src|etc/(passwd|shadow|group|gshadow|subuid|subgid)-?$)')
 
 
 # What the tests make: users, and what tests/systemd/boot does to a root.
@@ -75,7 +75,9 @@ def boot(*command):
     """Below a real systemd."""
     result = subprocess.run([f'{SOURCE}/tests/systemd/boot', '--root', ROOT, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S, check=False)
-    check(result.returncode == 0, result.stdout[-4000:])
+    # What it said itself, and the end of the journal.
+    said = [line for line in result.stdout.splitlines() if not line.startswith('#')]
+    check(result.returncode == 0, '\n'.join(said[-20:]) + result.stdout[-4000:])
 
 
 def find_files():
@@ -97,13 +99,13 @@ def use(packages):
     for path in glob.glob(f'{packages}/*.deb'):
         shutil.copy(path, f'{ROOT}/usr/src')
     # What they need of Debian's stays when they go.
-    run("cd /usr/src; apt-get install -y -q --no-install-recommends $(dpkg-deb --show --showformat '${Depends},' ./*.deb | "
+    run("cd /usr/src; apt-get install -y -q --no-install-recommends $(for deb in *.deb; do dpkg-deb --show --showformat '${Depends},' $deb; done | "
         "tr ',' '\\n' | sed 's/[(|].*//' | grep -v sonde)")
     before = find_files()
 
     with tap.case('they are installed together, and programs are built with the libraries'):
         run(f'cd {COPY}; {read_command("apt-get install")}; apt-get install /usr/src/*.deb', APT_CONFIG=YES)
-        run('cd /usr/share/doc/sonde/docs/examples; gcc -o /tmp/marks marks.c $(pkg-config --cflags --libs sonde-collector); '
+        run('cd /usr/share/doc/sonde/docs/examples; gcc -o /tmp/marks marks.c $(pkg-config --cflags --libs sonde-collector glib-2.0); '
             'gcc -o /tmp/profile-pid profile-pid.c $(pkg-config --cflags --libs sonde-client); /tmp/marks >/dev/null; '
             'python3 -c "import sonde_collector"')
 
