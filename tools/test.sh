@@ -31,7 +31,7 @@ for suite; do
     --vm) more_suites+=(systemd-vm) ;;
     --fresh) more_suites+=(fresh) ;;
     --release)
-      more_suites+=(systemd-vm fresh packages)
+      more_suites+=(systemd-vm systemd-vm-long fresh packages)
       releases=(bookworm trixie sid)
       with_previous=true
       with_long=true
@@ -182,7 +182,7 @@ if "$with_aarch64"; then
     -Ddaemon=disabled -Dclient=disabled
 fi
 
-run_suites plain "${all_suites[@]}" systemd-vm fresh packages
+run_suites plain "${all_suites[@]}" systemd-vm systemd-vm-long fresh packages
 long_tests=()
 ! has_suite bus || long_tests+=(joins crowds)
 ! has_suite unit || long_tests+=(walk-program)
