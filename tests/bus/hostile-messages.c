@@ -73,6 +73,8 @@ hostile_make_good (HostileMessage *self, guint32 type)
     self->controls.n_taken = self->controls.n_open = 4711;
   else if (type == SONDE_MESSAGE_SINK_CLOSED)
     self->sink_closed.sink_id = 4711;
+  else if (type == SONDE_MESSAGE_SNAPPED)
+    self->snapped.request_id = 4711;
   if (judge (self, way) != NULL)
     g_error ("a \"%s\" of zeroes is not good: %s", sonde_message_type_to_string (type),
              judge (self, way));

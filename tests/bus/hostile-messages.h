@@ -21,6 +21,7 @@ typedef struct
     SondeMessageFileRequest file_request;
     SondeMessageCountersRequest counters_request;
     SondeMessageControls controls;
+    SondeMessageSnapped snapped;
     SondeMessageSinkClosed sink_closed;
     SondeMessageFailed failed;
     SondeMessageProcess process;

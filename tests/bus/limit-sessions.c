@@ -457,17 +457,36 @@ has_all_answers (gpointer user_data)
   return ((const Snapshots *) user_data)->n_answers == limit_lookup ("snapshots-at-once") + 1;
 }
 
+static gboolean
+has_an_answer (gpointer user_data)
+{
+  return ((const Snapshots *) user_data)->n_answers > 0;
+}
+
+static void
+signal_all (const GArray *pids, int signum)
+{
+  for (guint i = 0; i < pids->len; i++)
+    kill (g_array_index (pids, pid_t, i), signum);
+}
+
 void
 limit_reach_snapshots_at_once (const char *name)
 {
   g_auto (Snapshots) snapshots = { 0 };
+  g_autoptr (GArray) workers = NULL;
 
   snapshots_init (&snapshots);
+  /* None is answered meanwhile. */
+  workers = bus_list_workers (bus_service_pid (snapshots.bus));
+  signal_all (workers, SIGSTOP);
   for (guint64 i = 0; i <= limit_lookup (name); i++)
     g_dbus_connection_call_with_unix_fd_list (
         snapshots.bus, "org.sonde.Profiler1", snapshots.session, "org.sonde.Profiler1.Session",
         "Snapshot", g_variant_new_parsed ("(@a{sv} {},)"), G_VARIANT_TYPE ("(h)"),
         G_DBUS_CALL_FLAGS_NONE, BUS_CALL_MS, NULL, NULL, on_snapshot, &snapshots);
+  bus_wait (has_an_answer, &snapshots, "a refusal");
+  signal_all (workers, SIGCONT);
   bus_wait (has_all_answers, &snapshots, "answers");
   limit_assert_refusal (snapshots.error, name);
 }

@@ -119,6 +119,11 @@ def test_service(cases):
     cases.expect('sondectl: There is no process 4194303\n', 'start', '-p', '4194303', status=1)
     cases.expect('sondectl: There is no session 4711\nsondectl list shows', 'stop', '4711', status=1)
     cases.expect('sondectl: There is no session 4711 of yours\nsondectl list shows', 'stop', '4711', user=user, status=1)
+    cases.expect('sondectl start --recorder=30s ...', 'snapshot', status=1)
+    recorders = [re.search(r'^Started session (\d+): ', cases.run('start', '-a', '--recorder=30s', status=0), re.M)[1] for _ in range(2)]
+    cases.expect('snapshot needs the number of one SESSION; sondectl list shows them', 'snapshot', status=1)
+    for number in recorders:
+        cases.run('stop', number, status=0)
     text = cases.run('start', '-a', status=0)
     number = re.search(r'^Started session (\d+): /.*\.syscap$', text, re.M)[1]
     check(f'Now: sondectl status {number}, sondectl stop {number}\n' in text, text)
@@ -207,6 +212,7 @@ def test_arguments(cases):
         cases.expect('sondectl list shows them', command, 'x', status=1)
     cases.expect('sondectl list --captures shows them', 'rm', status=1)
     cases.expect('sondectl list shows', 'attach', status=1)
+    cases.expect('sondectl list shows them', 'snapshot', 'x', status=1)
     cases.expect('sondectl record does', 'start', 'true', status=1)
     cases.expect('No process is called nobody-is', 'start', '--comm', 'nobody-is', status=1)
     cases.expect('No container 0123 runs here', 'record', '--container', '0123', status=125)
