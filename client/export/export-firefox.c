@@ -585,6 +585,7 @@ typedef struct
   GPtrArray *resources;       /* modules; the functions' own */
   GArray *resource_libraries; /* guint: row + 1 of libraries; 0: none */
   GHashTable *library_rows;   /* "BUILD-ID PATH" → row + 1 */
+  guint *mapping_libraries;   /* by number of a mapping: row + 1, or 0: not looked for */
   GArray *libraries;          /* guint32: mappings */
   GHashTable *symbol_rows;    /* "LIBRARY BEGIN" → row + 1 */
   GArray *symbols;            /* guint32: a place of each */
@@ -606,6 +607,7 @@ tables_init (Tables *self, const SondeExportFrames *frames)
   self->resources = g_ptr_array_new ();
   self->resource_libraries = g_array_new (FALSE, FALSE, sizeof (guint));
   self->library_rows = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->mapping_libraries = g_new0 (guint, sonde_export_frames_n_mappings (frames));
   self->libraries = g_array_new (FALSE, FALSE, sizeof (guint32));
   self->symbol_rows = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
   self->symbols = g_array_new (FALSE, FALSE, sizeof (guint32));
@@ -627,6 +629,7 @@ tables_clear (Tables *self)
   g_ptr_array_unref (self->resources);
   g_array_unref (self->resource_libraries);
   g_hash_table_unref (self->library_rows);
+  g_free (self->mapping_libraries);
   g_array_unref (self->libraries);
   g_hash_table_unref (self->symbol_rows);
   g_array_unref (self->symbols);
@@ -674,6 +677,8 @@ library_row (const Document *self, Tables *tables, guint32 number)
 
   if (number == SONDE_EXPORT_NO_MAPPING)
     return 0;
+  if (tables->mapping_libraries[number] > 0)
+    return tables->mapping_libraries[number];
   mapping = sonde_export_frames_mapping (self->frames, number);
   if (mapping->end == 0)
     return 0;
@@ -683,6 +688,7 @@ library_row (const Document *self, Tables *tables, guint32 number)
       &is_new);
   if (is_new)
     g_array_append_val (tables->libraries, number);
+  tables->mapping_libraries[number] = row;
   return row;
 }
 

@@ -10,14 +10,15 @@
 
 struct SondeExportFrames
 {
-  GArray *mappings;      /* SondeExportMapping */
-  GPtrArray *addresses;  /* SondeIdMap, by mapping + 1: address → place + 1 */
-  GHashTable *by_file;   /* "OFFSET INODE BUILD-ID PATH" → mapping + 1 */
-  GHashTable *by_module; /* module of a function → mapping + 1 */
-  GArray *places;        /* SondeExportPlace */
-  GArray *frames;        /* SondeExportFrame */
-  GHashTable *by_name;   /* "MAPPING NAME\nMODULE\nFILE" → whole + 1 */
-  GArray *wholes;        /* guint32: a frame of each */
+  GArray *mappings;       /* SondeExportMapping */
+  GPtrArray *addresses;   /* SondeIdMap, by mapping + 1: address → place + 1 */
+  GHashTable *by_file;    /* "OFFSET INODE BUILD-ID PATH" → mapping + 1 */
+  GHashTable *by_mapping; /* SondeModelMapping → mapping + 1 */
+  GHashTable *by_module;  /* module of a function → mapping + 1 */
+  GArray *places;         /* SondeExportPlace */
+  GArray *frames;         /* SondeExportFrame */
+  GHashTable *by_name;    /* "MAPPING NAME\nMODULE\nFILE" → whole + 1 */
+  GArray *wholes;         /* guint32: a frame of each */
   const SondeSymbolResolver *resolver;
   guint32 *by_location; /* place; NULL: there are no locations */
 };
@@ -30,6 +31,7 @@ new_empty (const SondeSymbolResolver *resolver)
   self->mappings = g_array_new (FALSE, FALSE, sizeof (SondeExportMapping));
   self->addresses = g_ptr_array_new_with_free_func ((GDestroyNotify) sonde_id_map_free);
   self->by_file = g_hash_table_new_full (sonde_text_hash, g_str_equal, g_free, NULL);
+  self->by_mapping = g_hash_table_new (NULL, NULL);
   self->by_module = g_hash_table_new (sonde_text_hash, g_str_equal);
   self->places = g_array_new (FALSE, FALSE, sizeof (SondeExportPlace));
   self->frames = g_array_new (FALSE, FALSE, sizeof (SondeExportFrame));
@@ -48,6 +50,7 @@ sonde_export_frames_free (SondeExportFrames *self)
   g_array_unref (self->mappings);
   g_ptr_array_unref (self->addresses);
   g_hash_table_unref (self->by_file);
+  g_hash_table_unref (self->by_mapping);
   g_hash_table_unref (self->by_module);
   g_array_unref (self->places);
   g_array_unref (self->frames);
@@ -69,12 +72,15 @@ add_mapping (SondeExportFrames *self, const SondeExportMapping *mapping)
 static guint32
 ensure_file (SondeExportFrames *self, const SondeModelMapping *mapping)
 {
-  g_autofree char *key
-      = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %s %s", mapping->offset,
+  guint32 number = GPOINTER_TO_UINT (g_hash_table_lookup (self->by_mapping, mapping));
+  g_autofree char *key = NULL;
+
+  if (number > 0)
+    return number;
+  key = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %s %s", mapping->offset,
                          mapping->build_id != NULL ? 0 : mapping->inode,
                          mapping->build_id != NULL ? mapping->build_id : "", mapping->path);
-  guint32 number = GPOINTER_TO_UINT (g_hash_table_lookup (self->by_file, key));
-
+  number = GPOINTER_TO_UINT (g_hash_table_lookup (self->by_file, key));
   if (number == 0)
     {
       number = add_mapping (self,
@@ -82,6 +88,7 @@ ensure_file (SondeExportFrames *self, const SondeModelMapping *mapping)
                                                    mapping->end, mapping->offset });
       g_hash_table_insert (self->by_file, g_steal_pointer (&key), GUINT_TO_POINTER (number));
     }
+  g_hash_table_insert (self->by_mapping, (gpointer) mapping, GUINT_TO_POINTER (number));
   return number;
 }
 
