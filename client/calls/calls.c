@@ -22,9 +22,9 @@ enum
 };
 
 static const SondeFunction roots[N_ROOTS] = {
-  [THREAD_ROOT] = { "[thread]", "", "" },
-  [SIGNAL_ROOT] = { "[signal]", "", "" },
-  [UNNAMED] = { "[looking for names]", "", "" },
+  [THREAD_ROOT] = { .name = "[thread]", .module = "", .source = "" },
+  [SIGNAL_ROOT] = { .name = "[signal]", .module = "", .source = "" },
+  [UNNAMED] = { .name = "[looking for names]", .module = "", .source = "" },
 };
 
 /* --- names --- */

@@ -437,7 +437,6 @@ sonde_export_heapprofile (SondeExportSource *source,
       = sonde_heap_dup_profile (source->heap, SONDE_HEAP_PEAK, SONDE_UNIT_BYTES);
   g_autoptr (GPtrArray) labels = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (SondeCallTree) all = sonde_call_tree_new (NULL);
-  g_autofree guint32 *nodes = NULL;
   Document document = { source, frames, output, labels };
   guint n_samples = 0;
 

@@ -88,7 +88,9 @@ sonde_call_list_append (SondeCallList *self, const GPtrArray *calls)
 void
 sonde_call_list_remove (SondeCallList *self, guint position)
 {
-  g_autoptr (GObject) call = g_ptr_array_steal_index (self->calls, position);
+  /* whoever hears of it may look at it still */
+  GObject *call = g_ptr_array_steal_index (self->calls, position);
 
   g_list_model_items_changed (G_LIST_MODEL (self), position, 1, 0);
+  g_object_unref (call);
 }

@@ -294,9 +294,11 @@ find (SondeClientSessionList *self, const char *path, guint *position)
 static void
 remove_at (SondeClientSessionList *self, guint position)
 {
-  g_autoptr (GObject) info = g_ptr_array_steal_index (self->sessions, position);
+  /* whoever hears of it may look at it still */
+  GObject *info = g_ptr_array_steal_index (self->sessions, position);
 
   g_list_model_items_changed (G_LIST_MODEL (self), position, 1, 0);
+  g_object_unref (info);
 }
 
 /* The same number at another time is another one: of a service that knows nothing of the one

@@ -62,11 +62,11 @@ check_readers (const SondeJsonDocument *document)
       = { "record", "report", "callers", "lines", "diff", "heap", "waits" };
   const SondeMcpArguments arguments = { document, 0 };
   g_autoptr (SondeMcpTree) tree = sonde_mcp_tree_new (document);
-  g_autoptr (GPtrArray) locks = sonde_mcp_tree_dup_locks (document);
   guint32 function;
   guint depth;
   gint64 total;
 
+  g_ptr_array_unref (sonde_mcp_tree_dup_locks (document));
   for (guint n = 0; sonde_mcp_tree_next (tree, &function, &depth, &total); n++)
     if (n > bounds.n_entries || depth > n)
       abort ();

@@ -624,13 +624,17 @@ serves_a_session (Front *self, gconstpointer data)
 static void
 ask_for_threads (Front *self, pid_t pid, pid_t tid)
 {
-  struct
+  union
   {
     SondeMessageThreadsRequest request;
-    gint32 tid;
-  } message
-      = { .request = { .header.type = SONDE_MESSAGE_THREADS_REQUEST, .pid = pid }, .tid = tid };
+    struct
+    {
+      guint8 head[sizeof (SondeMessageThreadsRequest)];
+      gint32 tid;
+    };
+  } message = { .request = { .header.type = SONDE_MESSAGE_THREADS_REQUEST, .pid = pid } };
 
+  message.tid = tid;
   message.request.n_threads = tid != 0;
   send_message (self->link, &message,
                 sizeof message.request + message.request.n_threads * sizeof message.tid, NULL, 0);

@@ -281,22 +281,28 @@ good_interpreter (void)
 }
 
 /* Room behind for entries. */
-typedef struct
+typedef union
 {
   SondeMessageThreadsRequest request;
-  gint32 tids[SONDE_MESSAGE_MAX_ASKED_THREADS + 1];
+  struct
+  {
+    guint8 head[sizeof (SondeMessageThreadsRequest)];
+    gint32 tids[SONDE_MESSAGE_MAX_ASKED_THREADS + 1];
+  };
 } ThreadsRequest;
 
 static void
 refuses_requests_for_threads_that_cannot_be (void)
 {
-  ThreadsRequest message = {
-    .request = { .header = { SONDE_MESSAGE_THREADS_REQUEST, sizeof (SondeMessageThreadsRequest) },
-                 .pid = 7 },
-    .tids = { 7, 8 },
-  };
+  ThreadsRequest message
+      = { .request
+          = { .header = { SONDE_MESSAGE_THREADS_REQUEST, sizeof (SondeMessageThreadsRequest) },
+              .pid = 7 } };
   const guint32 size_bytes = sizeof message.request + 2 * sizeof (gint32);
 
+  memset (message.tids, 0, sizeof message.tids);
+  message.tids[0] = 7;
+  message.tids[1] = 8;
   assert_taken (&message, sizeof message.request, 0); /* all threads */
   message.request.header.size = size_bytes;
   message.request.n_threads = 2;
@@ -318,15 +324,23 @@ refuses_requests_for_threads_that_cannot_be (void)
 static void
 refuses_threads_that_cannot_be (void)
 {
-  struct
+  union
   {
     SondeMessageThreads message;
-    SondeMessageThread threads[2];
-  } told
-      = { .message = { .header = { SONDE_MESSAGE_THREADS, sizeof told }, .pid = 7, .n_threads = 2 },
-          .threads = { { .tid = 7, .state = 'S' }, { .tid = 8 } } };
-  const typeof (told) good = told;
+    struct
+    {
+      guint8 head[sizeof (SondeMessageThreads)];
+      SondeMessageThread threads[2];
+    };
+  } told, good;
 
+  memset (&good, 0, sizeof good);
+  good.message.header = (SondeMessageHeader){ SONDE_MESSAGE_THREADS, sizeof good };
+  good.message.pid = 7;
+  good.message.n_threads = 2;
+  good.threads[0] = (SondeMessageThread){ .tid = 7, .state = 'S' };
+  good.threads[1] = (SondeMessageThread){ .tid = 8 };
+  told = good;
   assert_taken (&told, sizeof told, 0);
 #define REFUSE(change, expected)                                                                   \
   G_STMT_START                                                                                     \
