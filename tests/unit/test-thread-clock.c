@@ -56,7 +56,9 @@ take (Fixture *self,
 
   g_assert_cmpuint (header.size, <=, sizeof bytes);
   at = (guint8 *) memcpy (at, &header, sizeof header) + sizeof header;
-  at = (guint8 *) memcpy (at, body, body_bytes) + body_bytes;
+  if (body_bytes > 0)
+    memcpy (at, body, body_bytes);
+  at += body_bytes;
   at = (guint8 *) memcpy (at, task, sizeof task) + sizeof task;
   at = (guint8 *) memcpy (at, &time_ns, sizeof time_ns) + sizeof time_ns;
   at = (guint8 *) memcpy (at, place, sizeof place) + sizeof place;
