@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "client/base/text.h"
+#include "client/library/launch.h"
+#include "client/library/session-list.h"
 #include "client/library/session.h"
 
 struct _SondeClientProfiler
@@ -155,6 +157,43 @@ sonde_client_profiler_profile_process_finish (SondeClientProfiler *self,
   return sonde_client_profiler_profile_finish (self, result, error);
 }
 
+void
+sonde_client_profiler_launch_async (SondeClientProfiler *self,
+                                    const char *const *argv,
+                                    const char *const *envp,
+                                    const char *folder,
+                                    GVariant *options,
+                                    GCancellable *cancellable,
+                                    GAsyncReadyCallback callback,
+                                    gpointer user_data)
+{
+  GTask *task;
+
+  g_return_if_fail (SONDE_CLIENT_IS_PROFILER (self));
+  g_return_if_fail (argv != NULL && argv[0] != NULL);
+  g_return_if_fail (options == NULL || g_variant_is_of_type (options, G_VARIANT_TYPE_VARDICT));
+
+  task = g_task_new (self, cancellable, callback, user_data);
+  g_task_set_source_tag (task, sonde_client_profiler_launch_async);
+  sonde_launch (self->connection, task, argv, envp, folder, options);
+}
+
+SondeClientSession *
+sonde_client_profiler_launch_finish (SondeClientProfiler *self,
+                                     GAsyncResult *result,
+                                     gint *pid,
+                                     GError **error)
+{
+  SondeClientSession *session;
+
+  g_return_val_if_fail (g_task_is_valid (result, self), NULL);
+
+  session = g_task_propagate_pointer (G_TASK (result), error);
+  if (pid != NULL)
+    *pid = session != NULL ? sonde_launch_pid (G_TASK (result)) : 0;
+  return session;
+}
+
 /* --- calls --- */
 
 static void
@@ -289,6 +328,14 @@ sonde_client_profiler_list_sessions_sync (SondeClientProfiler *self,
   g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), NULL);
 
   return take_part (sonde_connection_call_sync (self->connection, &call, NULL, cancellable, error));
+}
+
+SondeClientSessionList *
+sonde_client_profiler_watch_sessions (SondeClientProfiler *self, gboolean everybody)
+{
+  g_return_val_if_fail (SONDE_CLIENT_IS_PROFILER (self), NULL);
+
+  return sonde_client_session_list_new (G_OBJECT (self), self->connection, everybody);
 }
 
 /* Whether @before, of ListSessions, lacks one of ours that there is now, or nobody can tell. */

@@ -445,6 +445,42 @@ SondeClientSession *sonde_client_profiler_profile_finish (SondeClientProfiler *s
                                                           GAsyncResult *result,
                                                           GError **error);
 
+/**
+ * sonde_client_profiler_launch_async:
+ * @argv: (array zero-terminated=1): a program, looked for in PATH, and its arguments
+ * @envp: (nullable) (array zero-terminated=1): its environment; ours by default
+ * @folder: (nullable) (type filename): where it runs; by default where we do
+ * @options: (nullable): a{sv}, without what chooses processes
+ *
+ * Starts a program and a session that records it from its first instruction on. It waits at a gate,
+ * and ends there if we do, until the session has it; with `memory` or `trace` it is given the
+ * library of the property Preloads (the variables SONDE_MEMORY_LIBRARY and SONDE_TRACER_LIBRARY name
+ * others), and in any case what marks and counters of its own need. It
+ * has our standard input, output and error, and no other descriptor of ours.
+ *
+ * Errors: %G_IO_ERROR_NOT_FOUND without such a program, others of GIO if it cannot run; those of
+ *   sonde_client_profiler_profile_async(). Nothing is left then.
+ */
+void sonde_client_profiler_launch_async (SondeClientProfiler *self,
+                                         const char *const *argv,
+                                         const char *const *envp,
+                                         const char *folder,
+                                         GVariant *options,
+                                         GCancellable *cancellable,
+                                         GAsyncReadyCallback callback,
+                                         gpointer user_data);
+
+/**
+ * sonde_client_profiler_launch_finish:
+ * @pid: (out) (optional): the program, our child: g_child_watch_add() tells of its end
+ *
+ * Returns: (transfer full): a session; nothing of it was read yet
+ */
+SondeClientSession *sonde_client_profiler_launch_finish (SondeClientProfiler *self,
+                                                         GAsyncResult *result,
+                                                         gint *pid,
+                                                         GError **error);
+
 /* === Sessions by number === */
 
 /**
@@ -488,6 +524,72 @@ GVariant *sonde_client_profiler_list_sessions_sync (SondeClientProfiler *self,
                                                     gboolean everybody,
                                                     GCancellable *cancellable,
                                                     GError **error);
+
+/**
+ * SondeClientSessionInfo:
+ *
+ * A session of the service, whoever's, as an item of a list. Its properties have the names of the
+ * functions below; `state` tells when it changes.
+ */
+#define SONDE_CLIENT_TYPE_SESSION_INFO (sonde_client_session_info_get_type ())
+G_DECLARE_FINAL_TYPE (
+    SondeClientSessionInfo, sonde_client_session_info, SONDE_CLIENT, SESSION_INFO, GObject)
+
+/**
+ * sonde_client_session_info_get_number:
+ *
+ * Returns: what functions take that name a session by number
+ */
+guint64 sonde_client_session_info_get_number (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_owner_uid:
+ *
+ * Returns: the user whose it is
+ */
+guint sonde_client_session_info_get_owner_uid (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_state:
+ *
+ * Returns: "starting", "running", "paused", "draining", "finished", "failed"
+ */
+const char *sonde_client_session_info_get_state (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_start_us:
+ *
+ * Returns: µs since 1970
+ */
+guint64 sonde_client_session_info_get_start_us (SondeClientSessionInfo *self);
+
+/**
+ * sonde_client_session_info_get_description:
+ *
+ * Returns: what is profiled, for people
+ */
+const char *sonde_client_session_info_get_description (SondeClientSessionInfo *self);
+
+/**
+ * SondeClientSessionList:
+ *
+ * The sessions that the caller may see, oldest first, as a #GListModel of #SondeClientSessionInfo.
+ * The service tells of changes, so that nobody asks again and again; it stays as long as somebody
+ * has a list. Property: `is-current`, whether the list is that of the service: not before its first
+ * answer, nor while there is no service, nor if it takes no more subscribers (limit `subscribers`).
+ */
+#define SONDE_CLIENT_TYPE_SESSION_LIST (sonde_client_session_list_get_type ())
+G_DECLARE_FINAL_TYPE (
+    SondeClientSessionList, sonde_client_session_list, SONDE_CLIENT, SESSION_LIST, GObject)
+
+/**
+ * sonde_client_profiler_watch_sessions:
+ * @everybody: whether somebody may be asked for the right to see those of others
+ *
+ * Returns: (transfer full): a list that is filled when the service has answered
+ */
+SondeClientSessionList *sonde_client_profiler_watch_sessions (SondeClientProfiler *self,
+                                                              gboolean everybody);
 
 /**
  * sonde_client_profiler_start_session_sync:
@@ -627,7 +729,9 @@ GVariant *sonde_client_profiler_dup_properties_sync (SondeClientProfiler *self,
 /**
  * SondeClientCall:
  *
- * A function in one place of a call tree, or the process at its root.
+ * A function in one place of a call tree, or the process at its root. Its properties, to be bound
+ * to, have the names of the functions below and tell when they change: while a profile grows its
+ * sums do. What is there stays where it is.
  */
 #define SONDE_CLIENT_TYPE_CALL (sonde_client_call_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientCall, sonde_client_call, SONDE_CLIENT, CALL, GObject)
@@ -682,6 +786,17 @@ guint64 sonde_client_call_get_self (SondeClientCall *self);
 GPtrArray *sonde_client_call_get_callees (SondeClientCall *self);
 
 /**
+ * sonde_client_call_get_callee_model: (get-property callees)
+ *
+ * The same as a list that grows with the profile, in the order in which they came: for a
+ * #GtkTreeListModel below a #GtkSortListModel. Lists are kept up to date from the first call on, for
+ * as long as the profile is there. An empty one may have items later.
+ *
+ * Returns: (transfer none): items are #SondeClientCall
+ */
+GListModel *sonde_client_call_get_callee_model (SondeClientCall *self);
+
+/**
  * SondeClientNames:
  * @SONDE_CLIENT_NAMES_PLAIN: functions as the symbol tables have them
  * @SONDE_CLIENT_NAMES_INLINES: inlined functions, too
@@ -699,7 +814,10 @@ typedef enum /*< flags >*/
 /**
  * SondeClientProfile:
  *
- * Sums up samples as frames bring them, then looks up their names.
+ * Sums up samples as frames bring them, then looks up their names. As a #GListModel it has the
+ * processes with samples, as #SondeClientCall, and is brought up to date by
+ * sonde_client_profile_update(), sonde_client_profile_follow() and sonde_client_profile_finish().
+ * Properties: `n-samples`, when that was last, and `is-finished`.
  */
 #define SONDE_CLIENT_TYPE_PROFILE (sonde_client_profile_get_type ())
 G_DECLARE_FINAL_TYPE (SondeClientProfile, sonde_client_profile, SONDE_CLIENT, PROFILE, GObject)
@@ -730,6 +848,33 @@ void sonde_client_profile_add_frame (SondeClientProfile *self, SondeClientFrame 
  *   capture
  */
 gboolean sonde_client_profile_add_file (SondeClientProfile *self, const char *path, GError **error);
+
+/**
+ * sonde_client_profile_update:
+ * @max_us: how long names may be looked up; the one that is begun takes longer
+ *
+ * Has the list of processes, and the lists of callees that somebody asked for, tell what came so
+ * far. Samples whose functions have no names yet are the process's own until then; what is inlined
+ * is told by sonde_client_profile_finish(), as are names that the capture brings at its end.
+ *
+ * Returns: whether all names were looked up
+ */
+gboolean sonde_client_profile_update (SondeClientProfile *self, guint64 max_us);
+
+/**
+ * sonde_client_profile_follow:
+ * @session: one of which nothing was read yet; kept until it is over
+ * @interval_ms: between two updates
+ * @names: how to look up names when it is over
+ *
+ * Reads the session, brings the lists up to date while it goes on, some ms at a time, and calls
+ * sonde_client_profile_finish() when it is over, before those hear #SondeClientSession::finished
+ * who connect to it later.
+ */
+void sonde_client_profile_follow (SondeClientProfile *self,
+                                  SondeClientSession *session,
+                                  guint interval_ms,
+                                  SondeClientNames names);
 
 /**
  * sonde_client_profile_finish:

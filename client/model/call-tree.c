@@ -168,6 +168,15 @@ sonde_call_tree_add (SondeCallTree *self, const guint32 *path, gsize n_path, gui
 }
 
 void
+sonde_call_tree_add_weight (SondeCallTree *self, guint32 node, gint64 weight)
+{
+  NODE (self, node)->self += (guint64) weight;
+  for (; node != 0; node = NODE (self, node)->parent)
+    NODE (self, node)->total += (guint64) weight;
+  NODE (self, 0)->total += (guint64) weight;
+}
+
+void
 sonde_call_tree_set_weights (SondeCallTree *self, const guint64 *weights)
 {
   for (guint32 i = 0; i < self->nodes->len; i++)

@@ -17,8 +17,8 @@ typedef struct
 {
   guint32 id;           /* as given; 0 for the root */
   guint32 parent;       /* node */
-  guint32 first_child;  /* node, 0: none */
-  guint32 next_sibling; /* node, 0: none */
+  guint32 first_child;  /* node, the oldest; 0: none */
+  guint32 next_sibling; /* node, of the first the newest, then older ones; 0: none */
   guint64 self;         /* weight of the stacks that end here */
   guint64 total;        /* self and all below */
 } SondeCallNode;
@@ -52,6 +52,9 @@ guint32 sonde_call_tree_ensure_child (SondeCallTree *self, guint32 parent, guint
 
 /* The same of one that there is not, without a look. */
 guint32 sonde_call_tree_add_child (SondeCallTree *self, guint32 parent, guint32 id);
+
+/* More, or less, ends in @node. */
+void sonde_call_tree_add_weight (SondeCallTree *self, guint32 node, gint64 weight);
 
 /* @weights: by node: what ends there, in the place of what did; totals follow. */
 void sonde_call_tree_set_weights (SondeCallTree *self, const guint64 *weights);

@@ -458,26 +458,34 @@ sonde_symbol_resolver_find_all (SondeSymbolResolver *self)
     self->starts[n_locations] = self->by_location->len;
 }
 
-void
-sonde_symbol_resolver_find_some (SondeSymbolResolver *self,
-                                 const SondeCallTree *tree,
-                                 gint64 end_us)
+gboolean
+sonde_symbol_resolver_find (SondeSymbolResolver *self,
+                            guint32 location,
+                            gint64 end_us,
+                            guint32 *function)
 {
   const guint32 unnamed = UNNAMED;
 
   while (self->by_location->len < sonde_capture_model_n_locations (self->model))
     g_array_append_val (self->by_location, unnamed);
-  AT (self, SONDE_LOCATION_TRUNCATED) = SONDE_CALL_TRUNCATED;
-  for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
-    {
-      guint32 location = sonde_call_tree_node (tree, i)->id;
+  if (location == SONDE_LOCATION_TRUNCATED)
+    AT (self, location) = SONDE_CALL_TRUNCATED;
+  if (AT (self, location) == UNNAMED && g_get_monotonic_time () < end_us)
+    AT (self, location) = find_function (self, location);
+  *function = AT (self, location);
+  return *function != UNNAMED;
+}
 
-      if (AT (self, location) != UNNAMED)
-        continue;
-      if (g_get_monotonic_time () >= end_us)
-        return;
-      AT (self, location) = find_function (self, location);
-    }
+void
+sonde_symbol_resolver_find_some (SondeSymbolResolver *self,
+                                 const SondeCallTree *tree,
+                                 gint64 end_us)
+{
+  guint32 function;
+
+  for (guint32 i = 1; i < sonde_call_tree_n_nodes (tree); i++)
+    if (!sonde_symbol_resolver_find (self, sonde_call_tree_node (tree, i)->id, end_us, &function))
+      return;
 }
 
 guint32 *

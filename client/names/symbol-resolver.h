@@ -55,6 +55,13 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeSymbolResolver, sonde_symbol_resolver_free)
 /* Looks up all locations that there are. Equal functions have equal numbers. */
 void sonde_symbol_resolver_find_all (SondeSymbolResolver *self);
 
+/* Looks @location up, without what is inlined there, if it was not and @end_us of the monotonic
+ * clock is not over. Returns: whether it has its @function (out). */
+gboolean sonde_symbol_resolver_find (SondeSymbolResolver *self,
+                                     guint32 location,
+                                     gint64 end_us,
+                                     guint32 *function);
+
 /* Looks up those of @tree, without what is inlined there, until @end_us of the monotonic clock. */
 void sonde_symbol_resolver_find_some (SondeSymbolResolver *self,
                                       const SondeCallTree *tree,

@@ -16,7 +16,12 @@ take_sample (const SondeModelSample *sample, gpointer user_data)
           && sonde_sample_filter_matches (
               &self->options.filter, self->model,
               sonde_capture_model_process (self->model, sample->process), sample->tid)))
-    sonde_samples_add (&self->samples, sample, 1);
+    {
+      SondeSamplePlace place = sonde_samples_add (&self->samples, sample, 1);
+
+      if (self->live != NULL)
+        sonde_live_profile_add (self->live, &place);
+    }
 }
 
 SondeReport *
@@ -44,6 +49,7 @@ sonde_report_free (SondeReport *self)
   if (self == NULL)
     return;
   sonde_profile_free (self->profile);
+  sonde_live_profile_free (self->live);
   sonde_samples_clear (&self->samples);
   sonde_symbol_resolver_free (self->resolver);
   sonde_capture_model_free (self->model);
@@ -78,10 +84,18 @@ name_places (SondeReport *self)
 }
 
 void
+sonde_report_follow (SondeReport *self)
+{
+  if (self->live == NULL)
+    self->live = sonde_live_profile_new (self->model, &self->samples);
+}
+
+void
 sonde_report_finish (SondeReport *self, const SondeSymbolOptions *options)
 {
   GPtrArray *trees = self->samples.trees;
 
+  g_clear_pointer (&self->live, sonde_live_profile_free);
   self->resolver = sonde_symbol_resolver_new (self->model, options);
   sonde_symbol_resolver_find_all (self->resolver);
   for (guint i = 0; i < trees->len; i++)

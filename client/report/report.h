@@ -5,6 +5,7 @@
 #include "client/model/sample-filter.h"
 #include "client/model/samples.h"
 #include "client/report/folding.h"
+#include "client/report/live-profile.h"
 #include "client/report/profile.h"
 
 /* What a report is to show; zeros but for the filter: the default. */
@@ -26,6 +27,7 @@ typedef struct
   gint64 to_ns;
   SondeCaptureModel *model;
   SondeSamples samples;          /* of locations */
+  SondeLiveProfile *live;        /* NULL: nobody asked for it, or it is over */
   SondeSymbolResolver *resolver; /* NULL before the end, as is what follows */
   SondeProfile *profile;         /* groups with samples, heaviest first */
 } SondeReport;
@@ -45,6 +47,9 @@ void sonde_report_free (SondeReport *self); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (SondeReport, sonde_report_free)
 
 void sonde_report_add_frame (SondeReport *self, const SondeFrame *frame);
+
+/* Has the trees be followed from now on, until the names are looked up. Not by thread. */
+void sonde_report_follow (SondeReport *self);
 
 /* Looks up the names. No frame may follow; what is below may be asked only afterwards.
  * @options: (nullable) */

@@ -66,6 +66,7 @@ typedef struct
   char *session; /* a new one of the owner's, without a process */
   int capture;
   guint n_told[MATRIX_N_CALLERS];
+  guint n_states[MATRIX_N_CALLERS]; /* changes of its state */
 } Told;
 
 static void
@@ -85,6 +86,21 @@ count_told (GDBusConnection *bus,
   for (guint i = 0; i < MATRIX_N_CALLERS; i++)
     self->n_told[i]
         += self->cells->users.buses[i] == bus && g_strcmp0 (session, self->session) == 0;
+}
+
+static void
+count_state (GDBusConnection *bus,
+             const char *sender,
+             const char *path,
+             const char *interface,
+             const char *signal,
+             GVariant *arguments,
+             gpointer user_data)
+{
+  Told *self = user_data;
+
+  for (guint i = 0; i < MATRIX_N_CALLERS; i++)
+    self->n_states[i] += self->cells->users.buses[i] == bus && g_strcmp0 (path, self->session) == 0;
 }
 
 /* A user may start only so many at once. */
@@ -114,7 +130,12 @@ matrix_check_told (MatrixCells *self, const char *member)
 {
   Told told = { .cells = self };
   guint watches[MATRIX_N_CALLERS];
+  guint states[MATRIX_N_CALLERS];
 
+  for (guint i = 0; i < MATRIX_N_CALLERS; i++)
+    states[i] = g_dbus_connection_signal_subscribe (
+        self->users.buses[i], "org.sonde.Profiler1", "org.freedesktop.DBus.Properties",
+        "PropertiesChanged", NULL, NULL, G_DBUS_SIGNAL_FLAGS_NONE, count_state, &told, NULL);
   for (guint i = 0; i < MATRIX_N_CALLERS; i++)
     watches[i] = g_dbus_connection_signal_subscribe (
         self->users.buses[i], "org.sonde.Profiler1", MATRIX_MANAGER, member, MATRIX_MANAGER_PATH,
@@ -134,6 +155,9 @@ matrix_check_told (MatrixCells *self, const char *member)
         ;
       g_assert_cmpuint (told.n_told[i], ==,
                         matrix_sees_session ((MatrixCaller) i, self->answer) ? 1 : 0);
+      g_assert_cmpint (told.n_states[i] > 0, ==,
+                       matrix_sees_session ((MatrixCaller) i, self->answer));
+      g_dbus_connection_signal_unsubscribe (self->users.buses[i], states[i]);
       g_dbus_connection_signal_unsubscribe (self->users.buses[i], watches[i]);
       self->n_cells++;
     }

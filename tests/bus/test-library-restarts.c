@@ -218,6 +218,90 @@ test_lost_answer (void)
   g_assert_cmpuint (count_running (profiler), ==, n_before + 1);
 }
 
+typedef struct
+{
+  SondeClientSessionList *list;
+  guint64 session;
+  const char *state; /* NULL: it is not to be there */
+} Expected;
+
+/* (transfer none) (nullable) */
+static SondeClientSessionInfo *
+find_session (const Expected *self)
+{
+  for (guint i = 0; i < g_list_model_get_n_items (G_LIST_MODEL (self->list)); i++)
+    {
+      g_autoptr (SondeClientSessionInfo) info
+          = g_list_model_get_item (G_LIST_MODEL (self->list), i);
+
+      if (sonde_client_session_info_get_number (info) == self->session)
+        return info;
+    }
+  return NULL;
+}
+
+static gboolean
+is_listed (gpointer user_data)
+{
+  const Expected *self = user_data;
+  SondeClientSessionInfo *info = find_session (self);
+  gboolean is_current;
+
+  g_object_get (self->list, "is-current", &is_current, NULL);
+  if (!is_current || (info == NULL) != (self->state == NULL))
+    return FALSE;
+  return info == NULL || g_str_equal (sonde_client_session_info_get_state (info), self->state);
+}
+
+static GDBusMessage *
+count_lists (GDBusConnection *bus, GDBusMessage *message, gboolean is_incoming, gpointer user_data)
+{
+  if (!is_incoming && g_strcmp0 (g_dbus_message_get_member (message), "ListSessions") == 0)
+    g_atomic_int_inc ((gint *) user_data);
+  return message;
+}
+
+static void
+test_list (void)
+{
+  g_autoptr (SondeClientProfiler) profiler = new_profiler ();
+  g_autoptr (GVariant) statistics = NULL;
+  g_autoptr (GError) error = NULL;
+  GDBusConnection *bus = sonde_client_profiler_get_connection (profiler);
+  Expected expected = { .list = sonde_client_profiler_watch_sessions (profiler, FALSE) };
+  SondeClientSessionInfo *info;
+  gint n_lists = 0;
+  guint filter;
+
+  bus_wait (is_listed, &expected, "the list");
+  expected.session = start_session (profiler, "listed", &error);
+  g_assert_no_error (error);
+  expected.state = "running";
+  bus_wait (is_listed, &expected, "the session in the list");
+  info = g_object_ref (find_session (&expected));
+  g_assert_cmpuint (sonde_client_session_info_get_owner_uid (info), ==, 0);
+  g_assert_cmpuint (sonde_client_session_info_get_start_us (info), >, 0);
+
+  /* the next service knows nothing of it, as nobody kept it here, and has not heard of us */
+  kill (bus_service_pid (bus), SIGKILL);
+  expected.session = start_session (profiler, "listed-later", &error);
+  g_assert_no_error (error);
+  bus_wait (is_listed, &expected, "another session after the restart");
+  g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (expected.list)), ==, 1);
+  g_assert_true (find_session (&expected) != info);
+
+  /* its end is heard of, not asked for */
+  filter = g_dbus_connection_add_filter (bus, count_lists, &n_lists, NULL);
+  statistics = sonde_client_profiler_stop_session_sync (profiler, expected.session, NULL, &error);
+  g_assert_no_error (error);
+  expected.state = "finished";
+  bus_wait (is_listed, &expected, "the end of the session in the list");
+  g_assert_cmpint (g_atomic_int_get (&n_lists), ==, 0);
+  g_dbus_connection_remove_filter (bus, filter);
+  g_object_unref (info);
+  g_object_unref (expected.list);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -227,5 +311,6 @@ main (int argc, char **argv)
                    test_lost_answer);
   g_test_add_func ("/library-restarts/a-profile-on-its-way-begins-once", test_profile);
   g_test_add_func ("/library-restarts/a-start-on-its-way-begins-once", test_start_session);
+  g_test_add_func ("/library-restarts/a-list-of-sessions-follows-them", test_list);
   return g_test_run ();
 }

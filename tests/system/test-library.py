@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """libsonde-client from Python: test-library.py BUILD SOURCE"""
 
+import json
 import os
 import re
 import stat
@@ -127,6 +128,55 @@ def test_frames(system, burner):
           'its callees have others')
 
 
+def rows(calls):
+    """What a list of calls shows, and all lists below, as a viewer that has each row open."""
+    shown = [(call.props.name, call.props.module, call.props.total, call.props.self, rows(call.props.callees)) for call in calls]
+    return sorted(shown)
+
+
+def reported(report):
+    """The same of a report's trees."""
+    def below(process, parent):
+        return sorted((function['name'], function['module'], node['total'], node['self'], below(process, number))
+                      for number, node in enumerate(process['nodes']) if node['parent'] == parent
+                      for function in [report['functions'][node['function']]])
+    return sorted((process['comm'], '', process['total'], process['total'] - sum(row[2] for row in callees), callees)
+                  for process in report['processes'] for callees in [below(process, -1)])
+
+
+def test_live(system):
+    """The tree that grew is that of the report of the same stream, to the sample."""
+    name = system.path('live.syscap')
+    program = subprocess.Popen([system.program('tests/system/recurse'), '1000000'], stdout=subprocess.DEVNULL)
+    session = profile(open_profiler(system), program.pid).get()
+    header = struct.pack('<IBB2x', 0xFDCA975E, 1, 1) + bytes(248)
+    tree = SondeClient.Profile()
+    grown = []
+    ends = []
+    with open(name, 'wb') as file:
+        file.write(header)
+        session.connect('frame', lambda _, frame: file.write(frame.get_bytes().get_data()))
+        tree.connect('notify::n-samples', lambda *_: grown.append((tree.props.n_samples, rows(tree))))
+        tree.follow(session, 20, SondeClient.Names.PLAIN)
+        session.connect('finished', lambda _, reason, error: ends.append((reason, error, tree.props.is_finished)))
+        wait(lambda: len(grown) > 20 and grown[-1][0] > 300, 'rows')
+        first = tree.get_item(0)
+        session.stop()
+        wait(lambda: ends, 'end')
+    program.kill()
+    program.wait()
+    check(ends == [('stopped', None, True)], f'it ends with {ends}')
+    check(grown == sorted(grown, key=lambda row: row[0]), 'samples went')
+    for n_samples, (process,) in ((n, shown) for n, shown in grown if shown):
+        check(process[0] == 'recurse' and process[2] == n_samples, f'{process[0]} has {process[2]} of {n_samples} samples')
+    check(len(grown[-2][1][0][4]) > 0, 'no function was shown before the end')
+    check(tree.get_item(0) == first, 'the row of the process is another one')
+
+    report = json.loads(system.sondectl('report', '--json', '--by=process', '--percent-limit=0', name))
+    check(rows(tree) == reported(report), f'{rows(tree)}\n{reported(report)}')
+    check(tree.props.n_samples == report['samples'] == session.get_statistic('recorded'), f'{tree.props.n_samples} samples')
+
+
 def test_added(system, burner):
     profiler = open_profiler(system)
     answer = Answer(profiler.profile_finish)
@@ -184,6 +234,52 @@ def test_control(system):
     watched.stop()
 
 
+def launch(profiler, *argv, environment=None, folder=None, **options):
+    answer = Answer(profiler.launch_finish)
+    profiler.launch_async(list(argv), environment, folder, GLib.Variant('a{sv}', options), None, answer)
+    return answer
+
+
+def test_launched(system):
+    """From its first instruction on, with what memory and marks need, and nothing else of ours."""
+    profiler = open_profiler(system)
+    os.environ['SONDE_MEMORY_LIBRARY'] = system.program('shared-ring/collector/memory/libsonde-memory.so')
+    left_open = os.open('/dev/null', os.O_RDONLY)
+    os.set_inheritable(left_open, True)
+    out = system.path('descriptors')
+    session, pid = launch(profiler, 'sh', '-c', 'ls -l /proc/self/fd > "$OUT"; pwd >> "$OUT"', folder='/proc',
+                          environment=[f'OUT={out}', 'PATH=/usr/bin:/bin'], memory=GLib.Variant('s', 'all')).get()
+    watched = Watched(session)
+    check(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, 'it failed')
+    wait(lambda: watched.ends, 'end')
+    check(watched.ends == [('targets-exited', None)], f'it ends with {watched.ends}')
+    with open(out, encoding='utf-8') as file:
+        lines = file.read().splitlines()
+    check(lines[-1] == '/proc', lines[-1])
+    check('socket:' in '\n'.join(lines) and '/dev/null' not in [line.split(' -> ')[-1] for line in lines if f' {left_open} -> ' in line],
+          '\n'.join(lines))
+    check(session.get_statistic('events-recorded') > 100, f"{session.get_statistic('events-recorded')} events of the heap")
+    os.close(left_open)
+
+
+def test_not_launched(system):
+    profiler = open_profiler(system)
+    expect_error(launch(profiler, 'no-such-program').get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND, 'no-such-program')
+    script = system.path('script')
+    with open(script, 'w', encoding='utf-8') as file:
+        file.write('\x7fELF')
+    os.chmod(script, 0o755)
+    expect_error(launch(profiler, script).get, Gio.io_error_quark(), Gio.IOErrorEnum.FAILED, 'script: Exec format error')
+    expect_error(launch(profiler, 'true', folder='/dev/null').get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_DIRECTORY)
+    expect_error(launch(profiler, 'true', nonsense=GLib.Variant('b', True)).get, SondeClient.error_quark(),
+                 SondeClient.Error.INVALID_OPTION, 'nonsense')
+    try:
+        pid = os.waitpid(-1, os.WNOHANG)[0]
+        check(pid == 0, f'process {pid} is left')
+    except ChildProcessError:
+        pass
+
+
 def test_refused(system):
     profiler = open_profiler(system)
     expect_error(profile(profiler, 2 ** 22 + 1).get, Gio.io_error_quark(), Gio.IOErrorEnum.NOT_FOUND)
@@ -222,7 +318,7 @@ def test_foreign_stream():
 
 
 def main():
-    system = System(9)
+    system = System(12)
     burner = start_burning(system)
     try:
         for name in ('call-tree.py', 'call-tree.js'):
@@ -234,8 +330,14 @@ def main():
             test_control(system)
         with system.case('frames come while they are made, and their tree is whole'):
             test_frames(system, burner)
+        with system.case('a tree that grows is that of the report, to the sample'):
+            test_live(system)
         with system.case('processes are added one at a time'):
             test_added(system, burner)
+        with system.case('a program is launched and recorded from its beginning'):
+            test_launched(system)
+        with system.case('a program that cannot run leaves nothing'):
+            test_not_launched(system)
         with system.case('what cannot be is refused with its reason'):
             test_refused(system)
         with system.case('a stream that is none is told, and what came before it kept'):

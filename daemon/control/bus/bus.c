@@ -269,7 +269,14 @@ sonde_bus_call (SondeBus *self, sd_bus_message *message)
   return TRUE;
 }
 
-/* To nobody but the owner and the readers. */
+static gboolean
+sees (const SondeSubscriber *subscriber, SondeSession *session)
+{
+  return subscriber->sees_all
+         || subscriber->caller->uid == sonde_session_facts (session)->owner_uid;
+}
+
+/* To nobody but the owner, the readers, and who has subscribed and may see it. */
 static void
 emit (SondeBus *self,
       SondeSession *session,
@@ -282,13 +289,21 @@ emit (SondeBus *self,
   g_autoptr (GVariant) owned = g_variant_ref_sink (parameters);
   g_autoptr (GPtrArray) listeners = sonde_session_listeners (session);
 
+  for (guint i = 0; i < self->subscribers->len; i++)
+    {
+      const SondeSubscriber *subscriber = g_ptr_array_index (self->subscribers, i);
+
+      if (sees (subscriber, session)
+          && !g_ptr_array_find_with_equal_func (listeners, subscriber->caller->name, g_str_equal,
+                                                NULL))
+        g_ptr_array_add (listeners, (gpointer) subscriber->caller->name);
+    }
   for (guint i = 0; i < listeners->len; i++)
     sonde_bus_connection_emit (self->connection,
                                self->is_peer ? NULL : g_ptr_array_index (listeners, i), path,
                                interface, name, owned);
 }
 
-/* To those who may see it. */
 static void
 tell_subscribers (SondeBus *self, SondeSession *session, const char *name)
 {
@@ -300,8 +315,7 @@ tell_subscribers (SondeBus *self, SondeSession *session, const char *name)
     {
       const SondeSubscriber *subscriber = g_ptr_array_index (self->subscribers, i);
 
-      if (subscriber->sees_all
-          || subscriber->caller->uid == sonde_session_facts (session)->owner_uid)
+      if (sees (subscriber, session))
         sonde_bus_connection_emit (self->connection,
                                    self->is_peer ? NULL : subscriber->caller->name,
                                    SONDE_MANAGER_PATH, SONDE_MANAGER_INTERFACE, name, arguments);
