@@ -17,11 +17,11 @@
 #include "client/library/sonde-client.h"
 
 #define CONNECTION 0 /* StandardInput=socket */
-/* Processes that are looked at for children of the caller. */
+/* Processes that are looked at for children of the caller, and how many of those are recorded, with
+ * what they start. Who has more gets nothing, and hears why: nobody would see what is missing. */
 #define MAX_PROCESSES 65536
-/* Of those, how many are recorded: with what they start. */
-#define MAX_TARGETS 64
-#define PATIENCE_S  10 /* for what sonde-sysprof sends at once */
+#define MAX_TARGETS   64
+#define PATIENCE_S    10 /* for what sonde-sysprof sends at once */
 
 typedef struct
 {
@@ -129,38 +129,44 @@ read_parent (const char *pid)
   return end != NULL && strlen (end) > 4 ? (gint) g_ascii_strtoll (end + 4, NULL, 10) : 0;
 }
 
-/* Those below @caller, parents before children. One that dies meanwhile and whose number is another
- * process's by now is another process of the same user, or cannot be recorded. */
+/* Those below @caller, parents before children; NULL: they may be more than MAX_TARGETS. One that
+ * dies meanwhile and whose number is another process's by now is another process of the same user,
+ * or cannot be recorded. */
 static GArray *
 find_children (gint caller)
 {
-  GArray *found = g_array_new (FALSE, FALSE, sizeof (gint));
+  g_autoptr (GArray) found = g_array_new (FALSE, FALSE, sizeof (gint));
   g_autoptr (GHashTable) parents = g_hash_table_new (NULL, NULL); /* pid → parent's */
   g_autoptr (GDir) folder = g_dir_open ("/proc", 0, NULL);
   GHashTableIter iter;
-  gpointer pid;
+  gpointer pid, its_parent;
   const char *name;
 
-  while (folder != NULL && g_hash_table_size (parents) < MAX_PROCESSES
-         && (name = g_dir_read_name (folder)) != NULL)
-    if (g_ascii_isdigit (name[0]))
+  while (folder != NULL && (name = g_dir_read_name (folder)) != NULL)
+    {
+      if (!g_ascii_isdigit (name[0]))
+        continue;
+      if (g_hash_table_size (parents) == MAX_PROCESSES)
+        return NULL;
       g_hash_table_insert (parents, GINT_TO_POINTER ((gint) g_ascii_strtoll (name, NULL, 10)),
                            GINT_TO_POINTER (read_parent (name)));
-  for (guint next = 0; next <= found->len && found->len < MAX_TARGETS; next++)
+    }
+  for (guint next = 0; next <= found->len; next++)
     {
       gint parent = next == 0 ? caller : g_array_index (found, gint, next - 1);
-      gpointer its_parent;
 
       g_hash_table_iter_init (&iter, parents);
-      while (found->len < MAX_TARGETS && g_hash_table_iter_next (&iter, &pid, &its_parent))
+      while (g_hash_table_iter_next (&iter, &pid, &its_parent))
         if (GPOINTER_TO_INT (its_parent) == parent)
           {
             gint child = GPOINTER_TO_INT (pid);
 
+            if (found->len == MAX_TARGETS)
+              return NULL;
             g_array_append_val (found, child);
           }
     }
-  return found;
+  return g_steal_pointer (&found);
 }
 
 static void add_next (Recorder *self);
@@ -261,6 +267,14 @@ main (void)
 
   if (caller == 0)
     return 1;
+  self.pids = find_children (caller);
+  if (self.pids == NULL)
+    {
+      say (SONDE_SYSPROF_REFUSED,
+           "The caller has more than " G_STRINGIFY (
+               MAX_TARGETS) " processes below it, or there are too many to see");
+      return 1;
+    }
   self.profiler = sonde_client_profiler_new_bus (SONDE_CLIENT_ASK_DESKTOP, &error);
   if (self.profiler == NULL)
     {
@@ -269,7 +283,6 @@ main (void)
     }
   self.file = file;
   self.loop = g_main_loop_new (NULL, FALSE);
-  self.pids = find_children (caller);
   g_unix_fd_add (CONNECTION, G_IO_IN | G_IO_HUP | G_IO_ERR, is_asked_to_stop, &self);
   begin_next (&self,
               "The caller has no children to record: `sysprof-cli --rapl --no-perf -- PROGRAM`");

@@ -169,9 +169,14 @@ call('Start', memfd)
 child.kill()
 call('Stop')
 call('Stop')
+children = [subprocess.Popen(['sleep', '600']) for _ in range(65)]
+call('Start', memfd)
+for child in children:
+    child.kill()
 ''')
         wanted = ['Stop .*not being recorded', 'Start .*no children to record', 'Start .*no regular file of the caller', 'Start .*no regular file',
-                  'Start .*cannot be written', 'Start done', 'Start .*is being recorded already', 'Stop done', 'Stop .*not being recorded']
+                  'Start .*cannot be written', 'Start done', 'Start .*is being recorded already', 'Stop done', 'Stop .*not being recorded',
+                  'Start .*more than 64 processes below it']
         check(len(said) == len(wanted), '\n'.join(said))
         for line, pattern in zip(said, wanted):
             check(re.match(pattern, line), f'{line} is not {pattern}')

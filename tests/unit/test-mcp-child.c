@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -210,16 +211,20 @@ test_group (void)
 {
   Fixture fixture = { 0 };
   pid_t group;
+  int status;
 
+  /* Orphans come to us: not everybody's first process reaps them. */
+  g_assert_cmpint (prctl (PR_SET_CHILD_SUBREAPER, 1), ==, 0);
   run (&fixture, "leave", 200, TRUE);
   g_assert_cmpint (fixture.end, ==, SONDE_MCP_CHILD_EXITED);
   g_assert_cmpint (fixture.wait_status, ==, 0);
   group = (pid_t) g_ascii_strtoll (sonde_mcp_child_printed (fixture.child)->str, NULL, 10);
   g_assert_cmpint (group, >, 1);
-  /* until whoever reaps orphans has done so */
-  while (kill (-group, 0) == 0)
-    g_usleep (1000);
+  while (waitpid (-group, &status, 0) > 0)
+    g_assert_true (WIFSIGNALED (status) && WTERMSIG (status) == SIGKILL);
+  g_assert_cmpint (kill (-group, 0), ==, -1);
   g_assert_cmpint (errno, ==, ESRCH);
+  prctl (PR_SET_CHILD_SUBREAPER, 0);
   clear (&fixture);
 }
 
